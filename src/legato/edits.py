@@ -1,0 +1,50 @@
+"""The only code that changes a request: a list of edits, and the function that applies them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from legato.messages import Fields, Message, Transcript
+
+HEAD = -1
+"""The `at` of an edit that replaces the head."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A head (every field of the body that is not the message list: system, tools, limits) and a transcript."""
+
+    head: Fields
+    transcript: Transcript
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """Put `new` where message `at` stands; no messages: it is dropped. At `HEAD`: put this `head`.
+
+    `at` is a position in the transcript the edit was planned on. `code` is the rule's, `reason` a sentence.
+    """
+
+    at: int
+    new: tuple[Message, ...]
+    code: str
+    reason: str
+    head: Fields | None = None
+
+
+def apply(request: Request, edits: Iterable[Edit]) -> Request:
+    """The request with every edit done. The edits are disjoint: at most one a place."""
+    put = {edit.at: edit for edit in edits}
+    if not put:
+        return request
+    head = put.pop(HEAD).head if HEAD in put else None
+    transcript = tuple([new for at, old in enumerate(request.transcript) for new in (put[at].new if at in put else (old,))])
+    return Request(request.head if head is None else head, transcript)
+
+
+def disjoint(edits: Iterable[Edit]) -> list[Edit]:
+    """The edits without repeats, and without any that touches a place an earlier one touches."""
+    taken: dict[int, Edit] = {}
+    for edit in edits:
+        taken.setdefault(edit.at, edit)
+    return list(taken.values())

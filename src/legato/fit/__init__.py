@@ -1,0 +1,7 @@
+"""Saving tokens: one file a stage.
+
+`microcompact` replaces old results, `snip` drops the oldest units, `shrink` cuts long texts in the middle. Each is a
+planner: it returns edits and changes nothing. `units` says what may only go together.
+"""
+
+from __future__ import annotations

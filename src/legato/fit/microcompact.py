@@ -1,0 +1,86 @@
+"""Old results of tools that can be run again become one line (the document's microcompact)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from legato.edits import Edit, Request
+from legato.errors import PolicyError
+from legato.fit.shrink import MARKED
+from legato.messages import Text, ToolResult, changed, text_of
+from legato.rules.pair import BACKFILL, match
+from legato.rules.violation import Rule
+
+STALE = Rule("SIZE001", "stale-tool-result", "An old result of a tool that can be run again fills the window.")
+
+TOOLS = (
+    "read_file",
+    "exec",
+    "grep",
+    "find_files",
+    "web_search",
+    "web_fetch",
+    "list_dir",
+    "list_exec_sessions",
+)
+PLACEHOLDER = "[{tool} result omitted from context]"
+
+
+class Microcompact(msgspec.Struct, frozen=True, kw_only=True):
+    """Which results are replaced, and by what. The defaults are the document's, and only they replace at any price."""
+
+    tools: tuple[str, ...] = TOOLS
+    """The tools whose results are replaced."""
+    keep: int = 10
+    """So many of their newest results are kept whole, counted over the whole history."""
+    min_chars: int = 500
+    """Shorter texts are left alone."""
+    placeholder: str = PLACEHOLDER
+    """What stands for a result; `{tool}` is the tool's name."""
+
+    def __post_init__(self) -> None:
+        if self.keep < 0 or self.min_chars < 0:
+            raise PolicyError(f"keep and min_chars must not be negative: {self.keep}, {self.min_chars}")
+        try:
+            self.placeholder.format(tool="")
+        except (KeyError, IndexError, ValueError) as problem:
+            raise PolicyError(f"the placeholder {self.placeholder!r} may only name {{tool}}") from problem
+
+    def plan(self, request: Request, count: Callable[[str], int]) -> list[Edit]:
+        """One edit a message that holds a stale result."""
+        transcript = request.transcript
+        places = []
+        for call in match(transcript)[0]:
+            for at, part in call.results:
+                result = transcript[at].parts[part]
+                assert isinstance(result, ToolResult)
+                tool = result.name or call.call.name
+                if tool in self.tools:
+                    places.append((at, part, tool, result))
+        places.sort(key=lambda place: place[:2])
+        new: dict[int, dict[int, ToolResult]] = {}
+        reasons: dict[int, str] = {}
+        for at, part, tool, result in places[: max(0, len(places) - self.keep)]:
+            text = text_of(result.parts)
+            line = self.placeholder.format(tool=tool)
+            if text is None or not self._is_stale(text, line, count):
+                continue
+            new.setdefault(at, {})[part] = changed(result, parts=(Text(line, flat=True),))
+            reasons[at] = f"a result of {tool} older than the newest {self.keep}"
+        return [
+            Edit(
+                at,
+                (changed(transcript[at], parts=tuple([parts.get(i, part) for i, part in enumerate(transcript[at].parts)])),),
+                STALE.code,
+                reasons[at],
+            )
+            for at, parts in new.items()
+        ]
+
+    def _is_stale(self, text: str, line: str, count: Callable[[str], int]) -> bool:
+        """Whether the text is to be replaced: long enough, not legato's own, and (save the document's line) costlier."""
+        if len(text) < self.min_chars or text in (line, BACKFILL) or MARKED.search(text):
+            return False
+        return (self.placeholder, self.tools) == (PLACEHOLDER, TOOLS) or count(line) < count(text)

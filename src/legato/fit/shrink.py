@@ -1,0 +1,183 @@
+"""Cutting long texts in the middle, the last resort.
+
+Head and tail stay, a marker says how many tokens went. The longest texts go down to one common length, kind by kind:
+tool results, then string values of tool-call arguments, then unsigned assistant texts, then user texts. System
+messages and signed reasoning are never cut.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from legato.edits import Edit, Request
+from legato.messages import Json, Message, Part, Reasoning, Text, ToolCall, ToolResult, changed
+from legato.rules.violation import Rule
+
+LONG = Rule("SIZE003", "text-over-budget", "A text that has to stay is longer than the budget allows.")
+
+MARKER = "\n[… {tokens:,} tokens omitted …]\n"
+MARKED = re.compile(r"\[… [\d,]+ tokens omitted …\]")
+MARKER_TOKENS = 12
+"""What a marker costs at most, for choosing a length; the cut itself is counted."""
+
+DEEPEST = 64
+"""Strings of arguments that are nested deeper are left alone."""
+
+Count = Callable[[str], int]
+Path = tuple[int | str, ...]
+
+
+class Leaf(msgspec.Struct, frozen=True):
+    """A text that may be cut: its message, its kind (the lower the sooner it is cut), its place there, its tokens."""
+
+    at: int
+    kind: int
+    path: Path
+    text: str
+    tokens: int
+
+
+def leaves(request: Request, count: Count) -> list[Leaf]:
+    """Every text that may be cut."""
+    found = []
+    for at, message in enumerate(request.transcript):
+        if not message.is_system:
+            found.extend(Leaf(at, kind, path, text, count(text)) for kind, path, text in _texts(message))
+    return found
+
+
+def plan(request: Request, over: int, count: Count, kinds: int = 4) -> list[Edit]:
+    """Edits that save at least `over` tokens if cutting the first `kinds` kinds of text can; else all it can."""
+    chosen: dict[int, dict[Path, str]] = {}
+    found = leaves(request, count)
+    for kind in range(kinds):
+        if over <= 0:
+            break
+        of_kind = [leaf for leaf in found if leaf.kind == kind and leaf.tokens > MARKER_TOKENS]
+        length = _length([leaf.tokens for leaf in of_kind], over)
+        for leaf in of_kind:
+            if leaf.tokens > length + MARKER_TOKENS:
+                text = cut(leaf.text, length, count)
+                over -= leaf.tokens - count(text)
+                chosen.setdefault(leaf.at, {})[leaf.path] = text
+    return [_edit(request.transcript[at], at, texts) for at, texts in chosen.items()]
+
+
+def cut(text: str, tokens: int, count: Count) -> str:
+    """The text with its middle out, head and tail about `tokens` long together; itself if that saves nothing."""
+    total = count(text)
+    low, high = 0, min(len(text), len(text) * 3 * tokens // max(total, 1) + 64)
+    best = _joined(text, 0, total, count)
+    for _ in range(12):
+        keep = (low + high) // 2
+        candidate = _joined(text, keep, total, count)
+        if count(candidate) <= tokens + MARKER_TOKENS:
+            low, best = keep, candidate
+        else:
+            high = keep
+        if high - low <= max(8, high // 50):
+            break
+    return best if count(best) < total else text
+
+
+def _joined(text: str, keep: int, total: int, count: Count) -> str:
+    head, tail = text[: (keep + 1) // 2], text[len(text) - keep // 2 :]
+    return head + MARKER.format(tokens=max(0, total - count(head) - count(tail))) + tail
+
+
+def _length(sizes: list[int], over: int) -> int:
+    """The common length, as great as can be, to which texts of these sizes must come down to save so many tokens."""
+    low, high = 0, max(sizes, default=0)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if sum(max(0, size - middle - MARKER_TOKENS) for size in sizes) >= over:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _texts(message: Message) -> Iterator[tuple[int, Path, str]]:
+    for i, part in enumerate(message.parts):
+        match part:
+            case ToolResult():
+                for j, inner in enumerate(part.parts):
+                    if isinstance(inner, Text):
+                        yield 0, (i, j), inner.text
+            case ToolCall(free=True, arguments=str()):
+                yield 1, (i,), part.arguments
+            case ToolCall():
+                for path, text in _strings(_parsed(part.arguments)):
+                    yield 1, (i, *path), text
+            case Text():
+                yield 2 if message.role == "assistant" else 3, (i,), part.text
+            case Reasoning(signature=None) if part.text and (part.raw is None or isinstance(part.raw, str)):
+                yield 2, (i,), part.text
+
+
+def _parsed(arguments: Json) -> Json:
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _strings(value: Json) -> Iterator[tuple[Path, str]]:
+    """The string leaves of a JSON value with their paths. Walked without recursion: the value may be nested deeply."""
+    todo: list[tuple[Path, Json]] = [((), value)]
+    while todo:
+        path, here = todo.pop()
+        if isinstance(here, str):
+            yield path, here
+        elif len(path) == DEEPEST:
+            continue
+        elif isinstance(here, dict):
+            todo.extend(((*path, key), inner) for key, inner in here.items())
+        elif isinstance(here, list):
+            todo.extend(((*path, at), inner) for at, inner in enumerate(here))
+
+
+def _edit(message: Message, at: int, texts: dict[Path, str]) -> Edit:
+    parts: list[Part] = list(message.parts)
+    for place in dict.fromkeys(path[0] for path in texts):
+        assert isinstance(place, int)
+        inside = {path[1:]: text for path, text in texts.items() if path[0] == place}
+        parts[place] = _replaced(parts[place], inside)
+    return Edit(at, (changed(message, parts=tuple(parts)),), LONG.code, "a text was cut in the middle to fit the budget")
+
+
+def _replaced(part: Part, texts: dict[Path, str]) -> Part:
+    match part:
+        case ToolResult():
+            inner = [
+                changed(old, text=texts[(at,)]) if (at,) in texts and isinstance(old, Text) else old
+                for at, old in enumerate(part.parts)
+            ]
+            return changed(part, parts=tuple(inner))
+        case ToolCall(free=True):
+            return changed(part, arguments=texts[()])
+        case ToolCall():
+            value = _with(_parsed(part.arguments), texts)
+            return changed(part, arguments=json.dumps(value, ensure_ascii=False) if isinstance(part.arguments, str) else value)
+        case Text() | Reasoning():
+            return changed(part, text=texts[()])
+    raise AssertionError(part)
+
+
+def _with(value: Json, texts: dict[Path, str]) -> Json:
+    """A copy of the JSON value with these texts at their paths."""
+    if () in texts:
+        return texts[()]
+    copy = json.loads(json.dumps(value))
+    for path, text in texts.items():
+        here = copy
+        for key in path[:-1]:
+            here = here[key]
+        here[path[-1]] = text
+    return copy

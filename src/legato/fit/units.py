@@ -1,0 +1,54 @@
+"""What stays or goes together.
+
+A unit is a user message, or an assistant turn with its reasoning, its calls and all their results. System messages
+are pinned and belong to no unit. The transcript is one whose calls and results are paired already.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from legato.messages import Message, Text, ToolResult, Transcript
+from legato.profiles import Profile
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """The messages `start` to `end` (excluded), pinned ones among them apart. `asks`: a user says something in it."""
+
+    start: int
+    end: int
+    asks: bool
+
+
+def units(transcript: Transcript, profile: Profile) -> list[Unit]:
+    """The units in order. Between them they hold every message that is not system."""
+    found = []
+    at, size = 0, len(transcript)
+    while at < size:
+        message = transcript[at]
+        end = at + 1
+        if message.is_system:
+            at = end
+            continue
+        if message.role == "assistant":
+            while profile.pairs_by_run and end < size and transcript[end].role == "assistant":
+                end += 1
+            if any(other.calls for other in transcript[at:end]):
+                while end < size and _answers(transcript[end]):
+                    end += 1
+        found.append(Unit(at, end, any(asks(other) for other in transcript[at:end])))
+        at = end
+    return found
+
+
+def asks(message: Message) -> bool:
+    """Whether a user says something in it: text that is not blank, or anything that is no tool result."""
+    if message.role != "user":
+        return False
+    others = [part for part in message.parts if type(part) is not ToolResult]
+    return any(type(part) is not Text or part.text.strip() for part in others)
+
+
+def _answers(message: Message) -> bool:
+    return bool(message.results) and message.role != "assistant"
+

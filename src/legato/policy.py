@@ -1,0 +1,82 @@
+"""What a request may cost, and how it is made to fit.
+
+`Policy()` is the document's: old results of eight tools become one line at once, the oldest units go when the window
+is full, texts are cut only as the last resort.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from legato.errors import PolicyError
+from legato.fit.microcompact import Microcompact
+
+DEFAULT_OUTPUT = 4_096
+"""The output that is reserved where neither the policy nor the request says how much may come."""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """The budget and the stages. All sizes are tokens.
+
+    `budget = window - max_output - reserve`, and what must fit it is the whole request: system, tools, every message.
+    Raises `PolicyError` if nothing could ever fit.
+    """
+
+    window: int | None = None
+    """Input and output together. None: the model's, from the profile; if that has none nothing is snipped."""
+    max_output: int | None = None
+    """The room for the answer. None: the request's own limit, else 4,096."""
+    reserve: int = 1_024
+    """What is kept free besides."""
+    counter: Callable[[str], int] | None = None
+    """Counts the tokens of a text. None: the public vocabulary that the profile names."""
+    microcompact: Microcompact | None = Microcompact()
+    """How old results are replaced. None: they are not."""
+
+    def __post_init__(self) -> None:
+        for name in ("window", "max_output", "reserve"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+                raise PolicyError(f"{name} must be a number of tokens, not {value!r}")
+        if self.window is not None:
+            self.budget(self.window, self.max_output or 0)
+
+    def budget(self, window: int, max_output: int) -> int:
+        """The most a request may cost. Raises `PolicyError` if the reserves leave nothing of the window."""
+        budget = window - max_output - self.reserve
+        if budget <= 0:
+            raise PolicyError(
+                f"a window of {window:,} tokens leaves nothing after max_output {max_output:,} and reserve "
+                f"{self.reserve:,}; raise the window, or lower max_output or reserve"
+            )
+        return budget
+
+    @classmethod
+    def load(cls, source: str | Path) -> Policy:
+        """A policy by name (`document`) or from a TOML file with its fields. Raises `PolicyError`."""
+        if str(source) in PRESETS:
+            return PRESETS[str(source)]()
+        try:
+            fields: dict[str, Any] = tomllib.loads(Path(source).read_text(encoding="utf-8"))
+            return msgspec.convert(_known(fields), cls)
+        except FileNotFoundError:
+            raise PolicyError(f"no policy {str(source)!r}: neither a file nor one of {', '.join(PRESETS)}") from None
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as problem:
+            raise PolicyError(f"{source}: {problem}") from problem
+
+
+PRESETS: dict[str, Callable[[], Policy]] = {"document": Policy}
+
+
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a policy file; raises `PolicyError` for one that no policy has."""
+    names = {field.name for field in msgspec.structs.fields(Policy)} - {"counter"}
+    unknown = sorted(set(fields) - names)
+    if unknown:
+        raise PolicyError(f"unknown: {', '.join(unknown)}; a policy has {', '.join(sorted(names))}")
+    return fields

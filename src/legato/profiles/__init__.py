@@ -1,0 +1,162 @@
+"""What each provider accepts, as data: one TOML file a provider, one `Profile` to read it through.
+
+A fact is a field of `Profile`. In the file each fact has its value, its source, a date and a grade, and the
+provider's own error text where one is known. Grades: `R` a recorded answer of the API, `S` its validator's source,
+`D` its documentation, `P` what a mature adapter does, `C` seen in public code, `U` not verified, `L` legato's own
+choice. What rests on a `U` fact is never more than a warning.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+from urllib.parse import unquote
+
+import msgspec
+
+from legato.errors import UnknownProfile
+
+
+class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A fact as the file states it."""
+
+    value: Any
+    source: str
+    date: str
+    grade: Literal["R", "S", "D", "P", "C", "U", "L"] = "D"
+    error: str = ""
+    note: str = ""
+
+
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """The facts of one provider, or of one model of it. The defaults refuse nothing."""
+
+    name: str
+    title: str
+    format: str = "openai-chat"
+    models: tuple[str, ...] = ()
+    evidence: dict[str, Fact] = {}
+    note: str = ""
+
+    window: int | None = None
+    """Tokens of input and output together; None: not known."""
+    max_output: int | None = None
+    """The most tokens of output the model gives."""
+    encoding: str = "o200k_base"
+    """The public vocabulary that counts, or stands in for, the model's own."""
+
+    rates: str = "openai-chat"
+    """The set of token overheads (`tokens.cost.RATES`) that was measured for it, or stands in."""
+
+    results_in: Literal["tool", "user"] = "tool"
+    """Whether a tool result is a message of its own or a part of the user's next one."""
+    results_adjacent: bool = True
+    """Results must stand directly after the turn that called; else anywhere after it."""
+    results_first: bool = False
+    """In the user message that holds them, results stand before everything else."""
+    pairs_by_run: bool = False
+    """Neighbours of one role are one turn (merged by the API, or by us) before calls and results are matched."""
+    user_after_result: bool = True
+    """A user message may follow a tool result directly."""
+
+    roles: tuple[str, ...] = ("system", "developer", "user", "assistant", "tool", "function")
+    """The roles the provider knows."""
+    alternates: bool = False
+    """Two user or two assistant messages in a row are refused."""
+    opens_with: Literal["any", "user"] = "any"
+    """What the first message that is not system must be."""
+    closes_with: Literal["any", "user", "removed"] = "any"
+    """What to do with an assistant message at the end: keep it, have a user message follow it, or remove it."""
+    prefix_flag: str = ""
+    """The field that marks an assistant message at the end as a prefill, which is then accepted."""
+    system: Literal["anywhere", "after-user", "leading", "once"] = "anywhere"
+    """Where system messages may stand: anywhere, not after assistant or tool, only before all others, or one only."""
+
+    id_pattern: str = ""
+    """What the id of a call must match, whole."""
+    id_max: int = 0
+    """Its greatest length in characters; 0: any."""
+    ids_unique: Literal["no", "turn", "request"] = "no"
+    """Within what the ids of calls must differ."""
+    name_pattern: str = ""
+    """What the name of a tool must match, whole, also in past calls."""
+    arguments: Literal["any", "object"] = "any"
+    """What the arguments of a past call must be: any text, or a JSON object."""
+
+    empty_messages: bool = True
+    """A message without content and calls is accepted."""
+    empty_text: bool = True
+    """A user or system message whose text is empty is accepted."""
+    blank_text: bool = True
+    """Text of nothing but white space is accepted as content."""
+    empty_calls: bool = True
+    """`tool_calls: []` is accepted."""
+    null_content: bool = True
+    """`content: null` is accepted in a message that has no calls."""
+
+    def severity(self, fact: str) -> Literal["error", "warning"]:
+        """How bad it is to go against a fact: a fact nobody verified only warns."""
+        found = self.evidence.get(fact)
+        return "warning" if found is not None and found.grade == "U" else "error"
+
+    @property
+    def id_shape(self) -> re.Pattern[str] | None:
+        return re.compile(self.id_pattern) if self.id_pattern else None
+
+    @property
+    def name_shape(self) -> re.Pattern[str] | None:
+        return re.compile(self.name_pattern) if self.name_pattern else None
+
+
+NAMES = tuple(
+    sorted(file.name.removesuffix(".toml") for file in resources.files(__name__).iterdir() if file.name.endswith(".toml"))
+)
+
+
+@cache
+def get(name: str) -> Profile:
+    """The profile called `provider` or `provider:model`. Raises `UnknownProfile` with the names there are."""
+    provider, _, model = unquote(name).partition(":")
+    layers = _layers(provider)
+    top = layers[-1]
+    generation = _generation(top, model) if model else None
+    facts: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        facts.update(layer.get("facts", {}))
+    if generation is not None:
+        facts.update(generation.get("facts", {}))
+    evidence = {key: msgspec.convert(fact, Fact) for key, fact in facts.items()}
+    values = {key: fact.value for key, fact in evidence.items()}
+    return msgspec.convert(
+        {
+            "name": name,
+            "title": top["title"] + (f", {model}" if model else ""),
+            "format": next(layer["format"] for layer in reversed(layers) if "format" in layer),
+            "models": tuple(match for entry in top.get("models", ()) for match in entry["match"]),
+            "note": "" if not model or generation is not None else f"no facts about the model {model!r} itself",
+            "evidence": evidence,
+            **values,
+        },
+        Profile,
+    )
+
+
+def _layers(provider: str) -> list[dict[str, Any]]:
+    """The file of a provider after the files it extends, the most general first."""
+    if provider not in NAMES:
+        raise UnknownProfile(f"no profile {provider!r}; there are: {', '.join(NAMES)}")
+    text = resources.files(__name__).joinpath(f"{provider}.toml").read_text(encoding="utf-8")
+    file = tomllib.loads(text)
+    return [*(_layers(file["extends"]) if "extends" in file else ()), file]
+
+
+def _generation(file: dict[str, Any], model: str) -> dict[str, Any] | None:
+    """The first entry of `models` with a pattern that matches the model's name."""
+    for entry in file.get("models", ()):
+        if any(fnmatchcase(model.lower(), pattern) for pattern in entry["match"]):
+            return dict(entry)
+    return None

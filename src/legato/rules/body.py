@@ -1,0 +1,192 @@
+"""BODY: what a message holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+from legato.edits import Edit, Request
+from legato.messages import Fields, Message, Part, Reasoning, Text, ToolCall, ToolResult, Transcript, changed
+from legato.profiles import Profile
+from legato.rules.violation import Fix, Rule, Safety, Violation, index
+
+NOTHING = Rule("BODY001", "empty-request", "There is no message at all.")
+EMPTY = Rule("BODY002", "empty-message", "A message says nothing and calls nothing.")
+NULL = Rule("BODY003", "null-content", "The content is null or an empty list where the provider wants text.")
+NO_CALLS = Rule("BODY004", "empty-tool-calls", "`tool_calls` is an empty list.")
+ARGUMENTS = Rule("BODY005", "arguments-not-an-object", "The arguments of a past call are not a JSON object.")
+SURROGATE = Rule("BODY006", "lone-surrogate", "A text holds half of a surrogate pair, which no encoding can carry.")
+BLANK = Rule("BODY007", "blank-text-block", "A text block holds nothing, or nothing but white space.")
+TABLE = (NOTHING, EMPTY, NULL, NO_CALLS, ARGUMENTS, SURROGATE, BLANK)
+
+UNPARSED = "_raw"
+"""The key under which arguments that are no JSON object keep their text."""
+
+
+def find(request: Request, profile: Profile) -> Iterator[Violation]:
+    """Every fault of the family in one walk. Where several fixes touch one message, the one found first goes first."""
+    transcript = request.transcript
+    if not transcript:
+        yield Violation(NOTHING.code, None, "there is no message to send", fix=Fix("add a user message", "manual"))
+    for at, message in enumerate(transcript):
+        for judge in JUDGES:
+            finding = judge(message, profile)
+            if finding is not None:
+                yield _violation(transcript, at, *finding)
+
+
+Finding = tuple[Rule, str, str, "Message | None", str, Safety]
+"""A rule, what is wrong, how it is mended, the message mended (None: dropped), the fact it rests on, the safety."""
+
+
+def _violation(
+    transcript: Transcript, at: int, rule: Rule, reason: str, title: str, new: Message | None, severity: str, safety: Safety
+) -> Violation:
+    where = index(transcript, at)
+    edit = Edit(at, () if new is None else (new,), rule.code, reason)
+    level = "warning" if severity == "warning" else "error"
+    return Violation(rule.code, where, reason, level, f"[{where}]", Fix(title, safety, (edit,)))
+
+
+def _surrogates(message: Message, profile: Profile) -> Finding | None:
+    new = map_text(message, _well_formed)
+    if new is message:
+        return None
+    return SURROGATE, "a text holds a lone surrogate", "put U+FFFD in its place", new, "error", "lossy"
+
+
+def _empty(message: Message, profile: Profile) -> Finding | None:
+    """A message that says nothing. It is judged by its parts: calls, results, media and unknown parts say something."""
+    if profile.empty_messages and profile.empty_text:
+        return None
+    said = [part for part in message.parts if type(part) is not Reasoning]
+    if said and not (all(type(part) is Text and _is_blank(part.text, profile) for part in said)):
+        return None
+    if not said and profile.empty_text and not (message.role == "assistant" and not profile.empty_messages):
+        return None
+    safety: Safety = "safe" if not message.parts or said == list(message.parts) else "lossy"
+    return EMPTY, f"the {message.role} message is empty", "drop it", None, profile.severity("empty_messages"), safety
+
+
+def _is_blank(text: str, profile: Profile) -> bool:
+    return not profile.empty_text and (not text or (not profile.blank_text and not text.strip()))
+
+
+def _null(message: Message, profile: Profile) -> Finding | None:
+    """Content that is null, absent or `[]` where text is wanted. Beside calls null is the wire's own way to say nothing."""
+    if profile.null_content:
+        return None
+    content = message.extra.get("content")
+    results = message.results
+    if results:
+        if all(result.parts for result in results):
+            return None
+        parts = tuple([_filled(part) if type(part) is ToolResult else part for part in message.parts])
+        new = changed(message, parts=parts)
+    elif message.calls:
+        if content != []:
+            return None
+        new = changed(message, extra=_without(message.extra, "content"))
+    elif all(type(part) is Reasoning for part in message.parts):
+        new = changed(message, parts=(*message.parts, Text("", flat=True)), extra=_without(message.extra, "content"))
+    else:
+        return None
+    return NULL, "the content is null or an empty list", "make it an empty text", new, profile.severity("null_content"), "safe"
+
+
+def _filled(result: ToolResult) -> ToolResult:
+    return result if result.parts else changed(result, parts=(Text("", flat=True),), extra=_without(result.extra, "content"))
+
+
+def _without(extra: Fields, key: str) -> Fields:
+    return {name: value for name, value in extra.items() if name != key}
+
+
+def _no_calls(message: Message, profile: Profile) -> Finding | None:
+    if profile.empty_calls or message.extra.get("tool_calls") != []:
+        return None
+    new = changed(message, extra=_without(message.extra, "tool_calls"))
+    return NO_CALLS, "tool_calls is an empty list", "drop the field", new, profile.severity("empty_calls"), "safe"
+
+
+def _arguments(message: Message, profile: Profile) -> Finding | None:
+    if profile.arguments == "any" or message.role != "assistant":
+        return None
+    parts = tuple([_with_object(part) if type(part) is ToolCall else part for part in message.parts])
+    if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+        return None
+    reason = "the arguments of a call are not a JSON object"
+    title = "wrap them in one"
+    return ARGUMENTS, reason, title, changed(message, parts=parts), profile.severity("arguments"), "safe"
+
+
+def _with_object(call: ToolCall) -> ToolCall:
+    """The call, its arguments a JSON object: what they are, or an object that holds their text."""
+    if call.free or isinstance(call.arguments, dict) or call.arguments is None:
+        return call
+    if not isinstance(call.arguments, str):
+        return changed(call, arguments={} if call.arguments == [] else {UNPARSED: call.arguments})
+    if is_object(call.arguments):
+        return call
+    text = call.arguments.strip()
+    return changed(call, arguments="{}" if text in ("", "[]", "null") else json.dumps({UNPARSED: text}, ensure_ascii=False))
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is a JSON object. NaN and Infinity are not JSON."""
+    try:
+        return isinstance(json.loads(text, parse_constant=_refuse), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _blank_blocks(message: Message, profile: Profile) -> Finding | None:
+    if profile.empty_text:
+        return None
+    kept = tuple([part for part in message.parts if not (type(part) is Text and not part.flat and _is_blank(part.text, profile))])
+    if len(kept) == len(message.parts):
+        return None
+    new = changed(message, parts=kept)
+    return BLANK, "a text block is blank", "drop the block", new, profile.severity("blank_text"), "safe"
+
+
+def map_text(message: Message, change: Callable[[str], str]) -> Message:
+    """The message with every text that reaches the model put through `change`; itself if none changed."""
+    parts = tuple([_map_part(part, change) for part in message.parts])
+    if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+        return message
+    return changed(message, parts=parts)
+
+
+def _map_part(part: Part, change: Callable[[str], str]) -> Part:
+    if isinstance(part, Text):
+        text = change(part.text)
+        return part if text is part.text else changed(part, text=text)
+    if isinstance(part, Reasoning):
+        text = change(part.text)
+        return part if text is part.text else changed(part, text=text, signature=None)
+    if isinstance(part, ToolCall) and isinstance(part.arguments, str):
+        text = change(part.arguments)
+        return part if text is part.arguments else changed(part, arguments=text)
+    if isinstance(part, ToolResult):
+        parts = tuple([_map_part(inner, change) for inner in part.parts])
+        return part if all(new is old for new, old in zip(parts, part.parts, strict=True)) else changed(part, parts=parts)
+    return part
+
+
+def _well_formed(text: str) -> str:
+    """The text itself, or with surrogate pairs joined and lone surrogates replaced."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+JUDGES = (_surrogates, _empty, _null, _no_calls, _arguments, _blank_blocks)

@@ -1,0 +1,286 @@
+"""PAIR: every call has exactly one result where the provider looks for it, and every result has its call.
+
+Matching is an ordered walk, a call at a time, never a set of ids: an id may come again in a later turn. A result
+answers the newest open call of its id before it, within one turn the first; then older open ones. With none open it
+is a duplicate if its id was called before, else an orphan. A call or result without an id matches only its like, by
+position. Real results are moved back to their call; only what is really missing gets a synthetic one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from legato.edits import Edit, Request
+from legato.messages import Message, Part, Text, ToolCall, ToolResult, Transcript, changed, text_of
+from legato.profiles import Profile
+from legato.rules.violation import Fix, Rule, Safety, Violation, index
+
+ORPHAN = Rule("PAIR001", "orphan-tool-result", "A tool result answers no call before it.")
+MISSING = Rule("PAIR002", "missing-tool-result", "A tool call has no result.")
+DETACHED = Rule("PAIR003", "detached-tool-result", "A result does not stand directly after the turn that called.")
+DUPLICATE = Rule("PAIR004", "duplicate-tool-result", "A call has more than one result.")
+HALF = Rule("PAIR005", "half-streamed-call", "A call has no name or no arguments at all, so it was never run.")
+LAST = Rule("PAIR006", "results-not-first", "Something stands before the tool results in a user message.")
+TABLE = (ORPHAN, MISSING, DETACHED, DUPLICATE, HALF, LAST)
+LOSSY = (ORPHAN, DUPLICATE, HALF)
+
+BACKFILL = "[Tool result unavailable — call was interrupted or lost]"
+"""The text of a synthetic result (the document's)."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of the walk, and the results found for it. Places are (message, part)."""
+
+    at: int
+    part: int
+    call: ToolCall
+    results: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The messages that hold the call and its results."""
+        return tuple(dict.fromkeys((self.at, *[at for at, _ in self.results])))
+
+    @property
+    def half(self) -> bool:
+        return not (self.call.name and self.call.name.strip()) or self.call.arguments is None
+
+    @property
+    def label(self) -> str:
+        return f"{self.call.name or 'a call without a name'} ({self.call.id or 'no id'})"
+
+
+def find(request: Request, profile: Profile) -> Iterator[Violation]:
+    """Every fault of the family in one walk. The fixes are disjoint: applied together they leave none."""
+    transcript = request.transcript
+    calls, orphans = match(transcript)
+    if not calls and not orphans:
+        return
+    repair = _Repair(transcript, profile)
+    for at, part in orphans:
+        result = transcript[at].parts[part]
+        assert isinstance(result, ToolResult)
+        repair.drop(ORPHAN, at, part, f"no call before it has the id {result.call_id!r}")
+    for turn in turns(transcript, calls, profile):
+        repair.turn(*turn)
+    yield from repair.violations()
+
+
+def match(transcript: Transcript) -> tuple[list[Call], list[tuple[int, int]]]:
+    """The calls in order, each with its results (the first is its answer, more are duplicates), and the orphans."""
+    calls: list[Call] = []
+    orphans: list[tuple[int, int]] = []
+    open_calls: dict[str | None, list[list[Call]]] = {}
+    newest: dict[str | None, Call] = {}
+    for at, message in enumerate(transcript):
+        for part, value in enumerate(message.parts):
+            kind = type(value)
+            if kind is ToolCall:
+                assert isinstance(value, ToolCall)
+                call = Call(at, part, value)
+                calls.append(call)
+                key = value.id or None
+                turns = open_calls.setdefault(key, [])
+                if turns and turns[-1][0].at == at:
+                    turns[-1].append(call)
+                else:
+                    turns.append([call])
+                newest[key] = call
+            elif kind is ToolResult:
+                assert isinstance(value, ToolResult)
+                key = value.call_id or None
+                turns = open_calls.get(key, [])
+                if turns:
+                    turns[-1].pop(0).results.append((at, part))
+                    if not turns[-1]:
+                        turns.pop()
+                elif key in newest:
+                    newest[key].results.append((at, part))
+                else:
+                    orphans.append((at, part))
+    return calls, orphans
+
+
+def turns(transcript: Transcript, calls: Iterable[Call], profile: Profile) -> Iterator[tuple[int, list[Call]]]:
+    """The calls by turn, each turn with the index of its last message."""
+    end = -1
+    turn: list[Call] = []
+    for call in calls:
+        if turn and call.at > end:
+            yield end, turn
+            turn = []
+        turn.append(call)
+        end = max(end, call.at)
+        if profile.pairs_by_run:
+            while end + 1 < len(transcript) and transcript[end + 1].role == "assistant":
+                end += 1
+    if turn:
+        yield end, turn
+
+
+class _Repair:
+    """The violations of one transcript, and what their fixes put where.
+
+    Fixes are planned as parts dropped and results added after a message, and become one edit a message, so that any
+    number of faults in one message is mended in one pass.
+    """
+
+    def __init__(self, transcript: Transcript, profile: Profile) -> None:
+        self.transcript = transcript
+        self.profile = profile
+        self.found: list[_Fault] = []
+        self.dropped: dict[int, set[int]] = {}
+        self.added: dict[int, list[Message]] = {}
+        self.reasons: dict[int, list[tuple[Rule, str]]] = {}
+
+    def drop(self, rule: Rule, at: int, part: int, reason: str, title: str = "drop it") -> _Fault:
+        """Report a fault whose fix removes one part."""
+        fault = self._report(rule, at, part, reason, title)
+        self._remove(fault, at, part, reason)
+        return fault
+
+    def turn(self, end: int, calls: list[Call]) -> None:
+        """Judge one turn: its half calls, then the result of each call and where it stands."""
+        block = self._block(end)
+        target = block[-1] if block else end
+        for call in calls:
+            if call.half:
+                fault = self.drop(HALF, call.at, call.part, f"{call.label} was cut off", "remove the call and its results")
+                for at, part in call.results:
+                    self._remove(fault, at, part, "it answers a call that was cut off and never run")
+                continue
+            answer = self._choose(call)
+            if answer is None:
+                reason = f"{call.label} has no result"
+                fault = self._report(MISSING, call.at, call.part, reason, "add a result that says so")
+                self._add(fault, target, Message("tool", (_synthetic(call.call),)), reason)
+            elif self.profile.results_adjacent and answer[0] not in block:
+                self._move(call, answer, target)
+        if self.profile.results_first:
+            self._reorder(block)
+
+    def violations(self) -> Iterator[Violation]:
+        """What was found, each fault with the edits of every message its fix touches."""
+        edits = {at: self._edit(at) for at in self.reasons}
+        for fault in self.found:
+            safety: Safety = "lossy" if fault.rule in LOSSY else "safe"
+            fix = Fix(fault.title, safety, tuple(edits[at] for at in fault.touched))
+            severity = self.profile.severity("results_adjacent") if fault.rule is DETACHED else "error"
+            at = index(self.transcript, fault.at)
+            yield Violation(fault.rule.code, at, fault.reason, severity, self._place(fault.at, fault.part), fix)
+
+    def _choose(self, call: Call) -> tuple[int, int] | None:
+        """The best of a call's results: real before synthetic, success before error, else the first. The rest go."""
+        if len(call.results) < 2:
+            return call.results[0] if call.results else None
+
+        def rank(place: tuple[int, int]) -> tuple[bool, bool]:
+            result = self._result(place)
+            return text_of(result.parts) == BACKFILL, result.error
+
+        best = min(call.results, key=rank)
+        for at, part in call.results:
+            if (at, part) != best:
+                self.drop(DUPLICATE, at, part, f"{call.label} has another result, which is kept")
+        return best
+
+    def _move(self, call: Call, answer: tuple[int, int], target: int) -> None:
+        reason = f"the result of {call.label} stands apart from its call"
+        fault = self._report(DETACHED, *answer, reason, "move it to its call")
+        self._remove(fault, *answer, f"{reason}: moved to message {index(self.transcript, call.at)}")
+        came = index(self.transcript, answer[0])
+        message = self.transcript[answer[0]]
+        alone = message if len(message.parts) == 1 else Message("tool", (self._result(answer),), message.origin)
+        self._add(fault, target, alone, f"{reason}: moved here from message {came}")
+
+    def _block(self, end: int) -> list[int]:
+        """The messages directly after a turn in which its results may stand."""
+        block = []
+        for at in range(end + 1, len(self.transcript)):
+            message = self.transcript[at]
+            if self.profile.results_in == "tool":
+                fits, more = bool(message.parts) and not message.says_something, True
+            else:
+                fits, more = message.role == "user", self.profile.pairs_by_run and not message.says_something
+            if fits:
+                block.append(at)
+            if not fits or not more:
+                break
+        return block
+
+    def _reorder(self, block: list[int]) -> None:
+        for at in block:
+            results_are = [type(part) is ToolResult for part in self.transcript[at].parts]
+            if True in results_are and results_are != sorted(results_are, reverse=True):
+                reason = "something stands before the tool results"
+                fault = self._report(LAST, at, results_are.index(False), reason, "put the results first")
+                self._touch(fault, at, reason)
+
+    def _report(self, rule: Rule, at: int, part: int, reason: str, title: str) -> _Fault:
+        fault = _Fault(rule, at, part, reason, title)
+        self.found.append(fault)
+        return fault
+
+    def _remove(self, fault: _Fault, at: int, part: int, reason: str) -> None:
+        self.dropped.setdefault(at, set()).add(part)
+        self._touch(fault, at, reason)
+
+    def _add(self, fault: _Fault, target: int, result: Message, reason: str) -> None:
+        self.added.setdefault(target, []).append(result)
+        self._touch(fault, target, reason)
+
+    def _touch(self, fault: _Fault, at: int, reason: str) -> None:
+        fault.touched.append(at)
+        self.reasons.setdefault(at, []).append((fault.rule, reason))
+
+    def _result(self, place: tuple[int, int]) -> ToolResult:
+        result = self.transcript[place[0]].parts[place[1]]
+        assert isinstance(result, ToolResult)
+        return result
+
+    def _place(self, at: int, part: int) -> str:
+        message = self.transcript[at]
+        where = f"[{index(self.transcript, at)}]"
+        if self.profile.results_in == "user":
+            return f"{where}.content[{part}]"
+        calls_before = sum(type(value) is ToolCall for value in message.parts[:part])
+        return f"{where}.tool_calls[{calls_before}]" if type(message.parts[part]) is ToolCall else where
+
+    def _edit(self, at: int) -> Edit:
+        """What stands at a message once every part is dropped and every result added."""
+        rules = self.reasons[at]
+        new = self._rebuilt(self.transcript[at], self.dropped.get(at, set()), self.added.get(at, []))
+        return Edit(at, new, rules[0][0].code, "; ".join(dict.fromkeys(reason for _, reason in rules)))
+
+    def _rebuilt(self, message: Message, dropped: set[int], added: list[Message]) -> tuple[Message, ...]:
+        """The message without the dropped parts, and the added results where the provider wants them."""
+        parts: tuple[Part, ...] = tuple([part for at, part in enumerate(message.parts) if at not in dropped])
+        nothing = bool(dropped) and all(type(part) is Text and not part.text.strip() for part in parts)
+        kept = () if nothing else (changed(message, parts=parts) if dropped else message,)
+        if self.profile.results_in == "tool":
+            return (*kept, *added)
+        new = [result for message in added for result in message.results]
+        if message.role == "assistant":
+            return (*kept, Message("user", tuple(new))) if new else kept
+        results = [part for part in parts if type(part) is ToolResult]
+        others = [part for part in parts if type(part) is not ToolResult]
+        front = (*results, *new, *others)
+        return (changed(message, parts=front),) if front else ()
+
+
+@dataclass(slots=True)
+class _Fault:
+    """What was found at one part, and the messages its fix touches."""
+
+    rule: Rule
+    at: int
+    part: int
+    reason: str
+    title: str
+    touched: list[int] = field(default_factory=list)
+
+
+def _synthetic(call: ToolCall) -> ToolResult:
+    return ToolResult(call.id, (Text(BACKFILL, flat=True),), call.name, error=True)

@@ -1,0 +1,74 @@
+"""What a rule finds: a violation, and the edits that would mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from legato.edits import Edit
+from legato.messages import Transcript
+
+Severity: TypeAlias = Literal["error", "warning"]
+Safety: TypeAlias = Literal["safe", "lossy", "manual"]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A row of the table: `code` and `name` are the handles, `summary` one line; the page is `docs/rules/CODE.md`."""
+
+    code: str
+    name: str
+    summary: str
+
+
+class Fix(msgspec.Struct, frozen=True):
+    """How to mend it.
+
+    `safety` is `safe` (nothing is lost), `lossy` (something goes, and the report holds it) or `manual` (the caller
+    must decide, there are no edits). Violations that need the same edit share it.
+    """
+
+    title: str
+    safety: Safety
+    edits: tuple[Edit, ...] = ()
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """One fault. `at` is the caller's own index (None: the head), `place` a path such as `[3].tool_calls[0].id`."""
+
+    code: str
+    at: int | None
+    message: str
+    severity: Severity = "error"
+    place: str = ""
+    fix: Fix | None = None
+
+    def __str__(self) -> str:
+        return f"{self.code} at {self.place or self.at}: {self.message}"
+
+    def to_dict(self) -> dict[str, object]:
+        """As JSON: code, at, place, severity, message, and the fix's title and safety."""
+        fix = None if self.fix is None else {"title": self.fix.title, "safety": self.fix.safety}
+        return {
+            "code": self.code,
+            "at": self.at,
+            "place": self.place,
+            "severity": self.severity,
+            "message": self.message,
+            "fix": fix,
+        }
+
+
+def index(transcript: Transcript, at: int) -> int | None:
+    """The caller's own index of the message at a position; of a synthetic one, that of its nearest neighbour."""
+    for position in (*range(min(at, len(transcript) - 1), -1, -1), *range(at + 1, len(transcript))):
+        if transcript[position].origin:
+            return transcript[position].origin[0]
+    return None
+
+
+def edits_of(violations: Iterable[Violation]) -> list[Edit]:
+    """Every edit the violations' fixes hold."""
+    return [edit for violation in violations if violation.fix for edit in violation.fix.edits]
+

@@ -1,0 +1,13 @@
+"""Counting what a request costs, in tokens.
+
+`text.py` counts one text, exactly and from memory; `vocabulary.py` builds the encodings it counts with, from files,
+and is loaded by the first count. `cost.py` adds up messages and heads; the overheads are in `rates.py`, the text of
+tool schemas in `schema.py`. `media.py` prices what is not text, with the image formulas of `images.py`.
+"""
+
+from legato.tokens.cost import head_tokens, message_tokens, tools_tokens
+from legato.tokens.media import Count
+from legato.tokens.rates import CHAT, RATES, Rates
+from legato.tokens.text import TextCounter
+
+__all__ = ["CHAT", "RATES", "Count", "Rates", "TextCounter", "head_tokens", "message_tokens", "tools_tokens"]

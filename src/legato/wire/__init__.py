@@ -1,0 +1,90 @@
+"""Wire formats: one codec a format, and the reading and writing of whole payloads.
+
+A codec is a module with `KEY` (the body's field that holds the list), `decode(items) -> Transcript` of the same length
+and `encode(message) -> wire items`. An unchanged message is written as the very object that was read; an unchanged
+payload is the payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from legato.edits import Request
+from legato.errors import WireError
+from legato.messages import Json, Message, Transcript
+from legato.wire import openai_chat, shape
+
+
+class Codec(Protocol):
+    """What a wire format's module offers."""
+
+    KEY: str
+
+    def decode(self, items: Sequence[Json], /) -> Transcript: ...
+
+    def encode(self, message: Message, /) -> tuple[Json, ...]: ...
+
+
+CODECS: dict[str, Codec] = {"openai-chat": openai_chat}
+
+
+def codec(name: str) -> Codec:
+    """The codec of a format. Raises `WireError` with the formats there are."""
+    if name not in CODECS:
+        raise WireError("", f"no wire format {name!r}; there are: {', '.join(CODECS)}")
+    return CODECS[name]
+
+
+def read(payload: Json, form: str, tools: Sequence[Json] | None = None) -> Request:
+    """A bare list of messages or a whole body, as a request. `tools` are those of a bare list."""
+    found = codec(form)
+    if isinstance(payload, dict):
+        if found.KEY not in payload:
+            raise WireError("", f"a body of {form} has {found.KEY}; this one has {', '.join(map(str, payload)) or 'nothing'}")
+        head = {key: value for key, value in payload.items() if key != found.KEY}
+        items = shape.items(payload[found.KEY], found.KEY)
+    else:
+        head, items = {}, shape.items(payload, found.KEY)
+    if tools is not None:
+        head["tools"] = list(tools)
+    return Request(head, found.decode(items))
+
+
+def write(request: Request, before: Request, payload: Json, form: str) -> Json:
+    """The payload in the shape it came in: the same object if the request is the one that was read from it.
+
+    A bare list becomes a body only if the head was changed. The caller's notes are left out.
+    """
+    found = codec(form)
+    noted = notes(before)
+    if request.transcript is before.transcript and request.head is before.head and not noted:
+        return payload
+    items = [_bare(item) for message in request.transcript for item in found.encode(message)]
+    if not isinstance(payload, dict):
+        return items if request.head is before.head else {**request.head, found.KEY: items}
+    head = request.head if request.head is not before.head else payload
+    body = {key: items if key == found.KEY else value for key, value in head.items() if not _is_note(key)}
+    return body if found.KEY in body else {**body, found.KEY: items}
+
+
+def notes(request: Request) -> tuple[str, ...]:
+    """The caller's notes: keys that start with `_`, of the body or of messages. They are never sent."""
+    found = {key for key in request.head if _is_note(key)}
+    for message in request.transcript:
+        for key in message.extra:
+            if _is_note(key):
+                found.add(key)
+    return tuple(sorted(found))
+
+
+def _is_note(key: str) -> bool:
+    return key[:1] == "_"
+
+
+def _bare(item: Json) -> Json:
+    """The wire item without the caller's notes: itself if it has none."""
+    if isinstance(item, dict) and any(map(_is_note, item)):
+        return {key: value for key, value in item.items() if not _is_note(key)}
+    return item
+

@@ -1,0 +1,118 @@
+"""Looking into wire JSON without trusting it: each look names the place when the type is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from legato.errors import WireError
+from legato.messages import Json, Message, ToolCall, Transcript
+
+Found = TypeVar("Found")
+
+KINDS = {dict: "an object", list: "a list", str: "text", bool: "a boolean", int: "a number", float: "a number"}
+
+
+def kind(value: Json) -> str:
+    """What a JSON value is, in the words of an error message."""
+    return "null" if value is None else KINDS.get(type(value), f"a {type(value).__name__}")
+
+
+def fields(value: Json, place: str) -> dict[str, Json]:
+    """The value, which must be an object."""
+    if type(value) is dict or isinstance(value, dict):
+        return value
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise WireError(place, f"must be an object, not {kind(value)}")
+
+
+def text(value: dict[str, Json], key: str, place: str) -> str:
+    """The text under `key`, which must be there."""
+    found = value.get(key)
+    if isinstance(found, str):
+        return found
+    if key not in value:
+        raise WireError(place, f"has no {key}")
+    raise WireError(f"{place}.{key}", f"must be text, not {kind(found)}")
+
+
+def optional_text(value: dict[str, Json], key: str, place: str) -> str | None:
+    """The text under `key`, or None if it is absent or null."""
+    found = value.get(key)
+    if found is None or isinstance(found, str):
+        return found
+    raise WireError(f"{place}.{key}", f"must be text or null, not {kind(found)}")
+
+
+def items(value: Json, place: str) -> list[Json]:
+    """The value, which must be a list."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, tuple):
+        return list(value)
+    raise WireError(place, f"must be a list, not {kind(value)}")
+
+
+def dump(value: Json) -> str:
+    """A JSON value as the text that stands for it, in a form that is the same in every process."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def rest(value: dict[str, Json], known: tuple[str, ...]) -> dict[str, Json]:
+    """The fields that are not `known`."""
+    found = value.copy()
+    for key in known:
+        found.pop(key, None)
+    return found
+
+
+def under(place: str, error: WireError) -> WireError:
+    """The error of something inside `place`. So a place is put together only when there is something to say."""
+    inner = error.place
+    return WireError(place + inner if inner[:1] in ("", ".", "[") else f"{place}.{inner}", error.problem)
+
+
+
+def each(values: Sequence[Json], read: Callable[[Json], Found], place: str) -> tuple[Found, ...]:
+    """What `read` makes of every value; an error names the value it came from."""
+    done: list[Found] = []
+    try:
+        for value in values:
+            done.append(read(value))
+    except WireError as error:
+        raise under(f"{place}[{len(done)}]", error) from None
+    return tuple(done)
+
+
+def transcript(values: Sequence[Json], read: Callable[[Json, int], Message], key: str) -> Transcript:
+    """What `read` makes of every item of the wire's list `key` and its index."""
+    done: list[Message] = []
+    try:
+        for at, value in enumerate(values):
+            done.append(read(value, at))
+    except WireError as error:
+        raise under(f"{key}[{len(done)}]", error) from None
+    return tuple(done)
+
+
+def as_object(call: ToolCall) -> Json:
+    """A call's arguments for a wire that holds an object. Text that is not the JSON of one is kept under `input`."""
+    arguments = call.arguments
+    if not isinstance(arguments, str):
+        return arguments
+    if call.free:
+        return {"input": arguments}
+    if not arguments.strip():
+        return {}
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        value = arguments
+    return value if isinstance(value, dict) else {"input": value}
+
+
+def as_text(call: ToolCall) -> str:
+    """A call's arguments for a wire that holds text."""
+    return call.arguments if isinstance(call.arguments, str) else dump(call.arguments)
