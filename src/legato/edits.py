@@ -22,7 +22,8 @@ class Request(msgspec.Struct, frozen=True):
 class Edit(msgspec.Struct, frozen=True):
     """Put `new` where message `at` stands; no messages: it is dropped. At `HEAD`: put this `head`.
 
-    `at` is a position in the transcript the edit was planned on. `code` is the rule's, `reason` a sentence.
+    `at` is a position in the transcript the edit was planned on, `about` that of the message at fault where it is
+    another. `code` is the rule's, `reason` a sentence.
     """
 
     at: int
@@ -30,6 +31,7 @@ class Edit(msgspec.Struct, frozen=True):
     code: str
     reason: str
     head: Fields | None = None
+    about: int | None = None
 
 
 def apply(request: Request, edits: Iterable[Edit]) -> Request:
@@ -38,7 +40,9 @@ def apply(request: Request, edits: Iterable[Edit]) -> Request:
     if not put:
         return request
     head = put.pop(HEAD).head if HEAD in put else None
-    transcript = tuple([new for at, old in enumerate(request.transcript) for new in (put[at].new if at in put else (old,))])
+    transcript = tuple(
+        [new for at, old in enumerate(request.transcript) for new in (put[at].new if at in put else (old,))]
+    )
     return Request(request.head if head is None else head, transcript)
 
 

@@ -1,11 +1,11 @@
 """What legato raises. Findings are values (`Violation`); an exception is the caller's mistake or a plain "cannot".
 
-    GovernanceError
-    ├── WireError       the payload is not what its format says; names the place
-    ├── PolicyError     the policy cannot work whatever the history
-    ├── UnknownProfile  no such provider; lists the ones there are
-    ├── Unrepairable    only faults are left that the caller has to decide
-    └── OverBudget      what must stay does not fit; carries the account
+GovernanceError
+├── WireError       the payload is not what its format says; names the place
+├── PolicyError     the policy cannot work whatever the history
+├── UnknownProfile  no such provider; lists the ones there are
+├── Unrepairable    only faults are left that the caller has to decide
+└── OverBudget      what must stay does not fit; carries the account
 """
 
 from __future__ import annotations

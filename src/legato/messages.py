@@ -120,7 +120,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
 Transcript: TypeAlias = tuple[Message, ...]
 
-Value = TypeVar("Value", Text, Reasoning, ToolCall, ToolResult, Message)
+Value = TypeVar("Value", bound="Text | Reasoning | ToolCall | ToolResult | Message")
 
 
 def changed(value: Value, **fields: Any) -> Value:

@@ -137,9 +137,11 @@ class Draft:
         if not edits:
             return self
         transcript = self.request.transcript
-        made = [
-            Change(edit, self.request, None if edit.at == HEAD else index(transcript, edit.at), self.ledger) for edit in edits
-        ]
+        made = []
+        for edit in edits:
+            place = edit.at if edit.about is None else edit.about
+            at = None if place == HEAD else index(transcript, place)
+            made.append(Change(edit, self.request, at, self.ledger))
         return Draft(apply(self.request, edits), (*self.changes, *made), self.profile, self.ledger)
 
     def mend(self, families: Sequence[Family]) -> Draft:
@@ -256,7 +258,9 @@ def _budget(policy: Policy, profile: Profile, request: Request) -> int | None:
     if window is None:
         return None
     asked = [request.head[field] for field in OUTPUT_LIMITS if isinstance(request.head.get(field), int)]
-    output = policy.max_output if policy.max_output is not None else asked[0] if asked else min(DEFAULT_OUTPUT, window // 4)
+    output = (
+        policy.max_output if policy.max_output is not None else asked[0] if asked else min(DEFAULT_OUTPUT, window // 4)
+    )
     return policy.budget(window, output)
 
 

@@ -50,7 +50,7 @@ class Ledger:
 
 
 class Change:
-    """One edit that was made. `at` is the caller's own index (None: the head), `code` the rule's, `reason` a sentence."""
+    """One edit that was made. `at` is the caller's own index (None: the head), `code` the rule's."""
 
     def __init__(self, edit: Edit, before: Request, at: int | None, ledger: Ledger) -> None:
         self.code = edit.code
@@ -77,7 +77,10 @@ class Change:
         """The texts of what was there that are in nothing that came instead."""
         after = [text for message in self.new for text in texts(message.parts)]
         return tuple(
-            text for message in self.old for text in texts(message.parts) if text and not any(text in new for new in after)
+            text
+            for message in self.old
+            for text in texts(message.parts)
+            if text and not any(text in new for new in after)
         )
 
     def to_dict(self, contents: bool = False) -> dict[str, Json]:
@@ -96,7 +99,13 @@ class Report:
     """What `govern` or `repair` did. `budget` is tokens, None where no window is known; `notes` are remarks."""
 
     def __init__(
-        self, before: Request, after: Request, changes: Sequence[Change], budget: int | None, ledger: Ledger, notes: Sequence[str]
+        self,
+        before: Request,
+        after: Request,
+        changes: Sequence[Change],
+        budget: int | None,
+        ledger: Ledger,
+        notes: Sequence[str],
     ) -> None:
         self.changes = tuple(changes)
         self.budget = budget
@@ -149,7 +158,7 @@ class Report:
 
 
 def grouped(changes: Iterable[Change]) -> list[list[Change]]:
-    """The changes in order, those of one code and one reason (its numbers and names apart) that follow each other together."""
+    """The changes in order, neighbours of one code together."""
     groups: list[list[Change]] = []
     for change in changes:
         if groups and groups[-1][0].code == change.code and (len(groups[-1][0].new) == 0) == (len(change.new) == 0):
@@ -223,4 +232,3 @@ def _lines(message: Message) -> list[str]:
 
 def _count(things: Sequence[object], name: str) -> str:
     return f"{len(things):,} {name}{'' if len(things) == 1 else 's'}"
-

@@ -72,7 +72,11 @@ class Microcompact(msgspec.Struct, frozen=True, kw_only=True):
         return [
             Edit(
                 at,
-                (changed(transcript[at], parts=tuple([parts.get(i, part) for i, part in enumerate(transcript[at].parts)])),),
+                (
+                    changed(
+                        transcript[at], parts=tuple([parts.get(i, part) for i, part in enumerate(transcript[at].parts)])
+                    ),
+                ),
                 STALE.code,
                 reasons[at],
             )
@@ -80,7 +84,7 @@ class Microcompact(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def _is_stale(self, text: str, line: str, count: Callable[[str], int]) -> bool:
-        """Whether the text is to be replaced: long enough, not legato's own, and (save the document's line) costlier."""
+        """Whether to replace the text: long enough, not legato's own, and (save the document's line) costlier."""
         if len(text) < self.min_chars or text in (line, BACKFILL) or MARKED.search(text):
             return False
         return (self.placeholder, self.tools) == (PLACEHOLDER, TOOLS) or count(line) < count(text)

@@ -43,7 +43,7 @@ class Leaf(msgspec.Struct, frozen=True):
 
 def leaves(request: Request, count: Count) -> list[Leaf]:
     """Every text that may be cut."""
-    found = []
+    found: list[Leaf] = []
     for at, message in enumerate(request.transcript):
         if not message.is_system:
             found.extend(Leaf(at, kind, path, text, count(text)) for kind, path, text in _texts(message))
@@ -149,7 +149,9 @@ def _edit(message: Message, at: int, texts: dict[Path, str]) -> Edit:
         assert isinstance(place, int)
         inside = {path[1:]: text for path, text in texts.items() if path[0] == place}
         parts[place] = _replaced(parts[place], inside)
-    return Edit(at, (changed(message, parts=tuple(parts)),), LONG.code, "a text was cut in the middle to fit the budget")
+    return Edit(
+        at, (changed(message, parts=tuple(parts)),), LONG.code, "a text was cut in the middle to fit the budget"
+    )
 
 
 def _replaced(part: Part, texts: dict[Path, str]) -> Part:
@@ -164,7 +166,9 @@ def _replaced(part: Part, texts: dict[Path, str]) -> Part:
             return changed(part, arguments=texts[()])
         case ToolCall():
             value = _with(_parsed(part.arguments), texts)
-            return changed(part, arguments=json.dumps(value, ensure_ascii=False) if isinstance(part.arguments, str) else value)
+            return changed(
+                part, arguments=json.dumps(value, ensure_ascii=False) if isinstance(part.arguments, str) else value
+            )
         case Text() | Reasoning():
             return changed(part, text=texts[()])
     raise AssertionError(part)

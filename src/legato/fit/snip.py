@@ -33,9 +33,7 @@ class Cut:
         self._tokens = [0] * (len(self.units) + 1)
         for at in range(len(self.units) - 1, -1, -1):
             self._tokens[at] = self._tokens[at + 1] + sum(self._unit_costs(self.units[at], costs))
-        self._opener_tokens = [
-            0 if opener is None else cost(self._opener(opener)) for opener in self._openers
-        ]
+        self._opener_tokens = [0 if opener is None else cost(self._opener(opener)) for opener in self._openers]
 
     def __len__(self) -> int:
         return len(self.units)
@@ -79,7 +77,7 @@ class Cut:
         return [costs[at] for at in range(unit.start, unit.end) if not self.transcript[at].is_system]
 
     def _find_openers(self) -> list[int | None]:
-        """For each cut the user message before it that has to stay: none where the cut starts with one, or has none before."""
+        """For each cut the user message before it that stays: none where it starts with one, or has none before."""
         found: list[int | None] = []
         before: int | None = None
         for unit in self.units:

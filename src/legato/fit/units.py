@@ -51,4 +51,3 @@ def asks(message: Message) -> bool:
 
 def _answers(message: Message) -> bool:
     return bool(message.results) and message.role != "assistant"
-

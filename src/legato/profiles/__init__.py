@@ -52,51 +52,135 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     rates: str = "openai-chat"
     """The set of token overheads (`tokens.cost.RATES`) that was measured for it, or stands in."""
 
+    # calls and results
     results_in: Literal["tool", "user"] = "tool"
     """Whether a tool result is a message of its own or a part of the user's next one."""
     results_adjacent: bool = True
     """Results must stand directly after the turn that called; else anywhere after it."""
     results_first: bool = False
     """In the user message that holds them, results stand before everything else."""
+    results_together: bool = False
+    """All results of one turn stand in one message."""
+    results_alone: bool = False
+    """A message with results holds nothing else."""
     pairs_by_run: bool = False
     """Neighbours of one role are one turn (merged by the API, or by us) before calls and results are matched."""
     user_after_result: bool = True
     """A user message may follow a tool result directly."""
+    parallel_calls: bool = True
+    """A turn may call several tools."""
+    result_names: bool = False
+    """A result must carry the name of its tool."""
+    result_media: tuple[str, ...] = ("image", "audio", "video", "document")
+    """The kinds of media that a result may hold, and the model sees there."""
+    empty_error_results: bool = True
+    """A result flagged as an error may be empty."""
 
+    # roles
     roles: tuple[str, ...] = ("system", "developer", "user", "assistant", "tool", "function")
     """The roles the provider knows."""
     alternates: bool = False
     """Two user or two assistant messages in a row are refused."""
     opens_with: Literal["any", "user"] = "any"
     """What the first message that is not system must be."""
+    needs_user: bool = False
+    """There must be a user message that is more than tool results."""
     closes_with: Literal["any", "user", "removed"] = "any"
     """What to do with an assistant message at the end: keep it, have a user message follow it, or remove it."""
     prefix_flag: str = ""
     """The field that marks an assistant message at the end as a prefill, which is then accepted."""
-    system: Literal["anywhere", "after-user", "leading", "once"] = "anywhere"
-    """Where system messages may stand: anywhere, not after assistant or tool, only before all others, or one only."""
+    prefill_space: bool = True
+    """The text of an assistant message at the end may end in white space."""
+    system: Literal["anywhere", "after-user", "leading", "once", "field", "none"] = "anywhere"
+    """Where system messages may stand: anywhere; not after assistant or tool; only before all others; one only, before
+    all others; in a field of the body instead; nowhere (they become user text)."""
 
+    # ids and names
     id_pattern: str = ""
     """What the id of a call must match, whole."""
     id_max: int = 0
     """Its greatest length in characters; 0: any."""
     ids_unique: Literal["no", "turn", "request"] = "no"
     """Within what the ids of calls must differ."""
+    ids_required: bool = True
+    """A call must have an id."""
     name_pattern: str = ""
     """What the name of a tool must match, whole, also in past calls."""
-    arguments: Literal["any", "object"] = "any"
-    """What the arguments of a past call must be: any text, or a JSON object."""
+    reserved_names: tuple[str, ...] = ()
+    """Names that no tool may have."""
 
+    # contents
+    arguments: Literal["any", "json", "object"] = "any"
+    """What the arguments of a past call must be: any text, any JSON, or a JSON object."""
     empty_messages: bool = True
     """A message without content and calls is accepted."""
     empty_text: bool = True
-    """A user or system message whose text is empty is accepted."""
+    """A text that is empty is accepted as the content of a message, or as a block of it."""
     blank_text: bool = True
     """Text of nothing but white space is accepted as content."""
     empty_calls: bool = True
     """`tool_calls: []` is accepted."""
     null_content: bool = True
     """`content: null` is accepted in a message that has no calls."""
+    null_with_calls: bool = True
+    """`content: null` is accepted beside calls."""
+    empty_with_calls: bool = True
+    """An empty text is accepted beside calls."""
+    text_with_calls: bool = True
+    """Text is accepted beside calls."""
+    content: Literal["any", "text-parts", "string"] = "any"
+    """What content may be: parts of any kind, parts of text only, or one string."""
+    message_keys: tuple[str, ...] = ()
+    """The fields a message may have; none named: any."""
+
+    # the head
+    empty_tools: bool = True
+    """`tools: []` is accepted."""
+    tools_required: bool = False
+    """Tool calls in the history need tool definitions in the request."""
+    tools_max: int = 0
+    """The most tool definitions; 0: any number."""
+    tool_schemas: bool = False
+    """A tool definition must have a parameter schema."""
+    cache_markers_max: int = 0
+    """The most `cache_control` markers in a request; 0: any number."""
+
+    # reasoning
+    reasoning_fields: tuple[str, ...] | None = None
+    """The wire's names of reasoning that may be sent back; None: any is let through."""
+    reasoning_required: Literal["no", "calls", "all"] = "no"
+    """Whether past assistant messages (those with calls, or all) must carry reasoning in the first of the fields."""
+    reasoning_filler: str = ""
+    """What to send where required reasoning is lost."""
+    reasoning_signed: bool = False
+    """Reasoning is accepted only with the signature of the model that is asked."""
+    reasoning_first: bool = False
+    """With thinking on, the newest assistant turn that calls must start with its reasoning."""
+    reasoning_alone: bool = True
+    """An assistant message of nothing but reasoning is accepted."""
+    reasoning_bound: bool = False
+    """Signed reasoning is bound to everything before it: where that was changed it is refused."""
+    call_signatures: bool = False
+    """The first call of each step of the newest turn must carry a thought signature."""
+    items_bound: bool = False
+    """Reasoning items and the items that followed them are accepted only together (OpenAI Responses)."""
+
+    # size
+    image_side_max: int = 0
+    """The greatest width or height of an image in pixels; 0: any."""
+    many_images: int = 0
+    """From more images than this on, `many_image_side_max` holds."""
+    many_image_side_max: int = 0
+    """The greatest width or height of an image, in pixels, in a request with many images."""
+    document_names: bool = False
+    """Documents need a name of letters, digits, spaces and ()[]-, unique in the request."""
+    output_counts: bool = False
+    """Input and the output that was asked for must fit the window together, else the request is refused."""
+    truncates: bool = False
+    """The provider cuts or accepts an overlong request without an error."""
+
+    overflow: tuple[str, ...] = ()
+    """Patterns of the texts with which it says that a request is too long."""
 
     def severity(self, fact: str) -> Literal["error", "warning"]:
         """How bad it is to go against a fact: a fact nobody verified only warns."""
@@ -113,7 +197,9 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
 
 
 NAMES = tuple(
-    sorted(file.name.removesuffix(".toml") for file in resources.files(__name__).iterdir() if file.name.endswith(".toml"))
+    sorted(
+        file.name.removesuffix(".toml") for file in resources.files(__name__).iterdir() if file.name.endswith(".toml")
+    )
 )
 
 

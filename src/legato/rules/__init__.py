@@ -21,6 +21,8 @@ FAMILIES: tuple[Family, ...] = (pair.find, name.find, body.find, role.find)
 LOCAL: tuple[Family, ...] = (pair.find, name.find, body.find)
 """The families that are mended before the fit too: they concern a message by itself, or a call and its result."""
 
-RULES: dict[str, Rule] = {rule.code: rule for table in (pair.TABLE, name.TABLE, body.TABLE, role.TABLE) for rule in table}
+RULES: dict[str, Rule] = {
+    rule.code: rule for table in (pair.TABLE, name.TABLE, body.TABLE, role.TABLE) for rule in table
+}
 
 __all__ = ["FAMILIES", "LOCAL", "RULES", "Family", "Fix", "Rule", "Violation"]

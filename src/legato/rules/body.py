@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from typing import TypeAlias, TypeGuard
 
 from legato.edits import Edit, Request
 from legato.messages import Fields, Message, Part, Reasoning, Text, ToolCall, ToolResult, Transcript, changed
 from legato.profiles import Profile
-from legato.rules.violation import Fix, Rule, Safety, Violation, index
+from legato.rules.violation import Fix, Rule, Safety, Severity, Violation, index
 
 NOTHING = Rule("BODY001", "empty-request", "There is no message at all.")
 EMPTY = Rule("BODY002", "empty-message", "A message says nothing and calls nothing.")
@@ -35,20 +36,26 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
                 yield _violation(transcript, at, *finding)
 
 
-Finding = tuple[Rule, str, str, "Message | None", str, Safety]
-"""A rule, what is wrong, how it is mended, the message mended (None: dropped), the fact it rests on, the safety."""
+Finding: TypeAlias = tuple[Rule, str, str, Message | None, Severity, Safety]
+"""A rule, what is wrong, how it is mended, the message mended (None: dropped), how bad it is, what the fix costs."""
 
 
 def _violation(
-    transcript: Transcript, at: int, rule: Rule, reason: str, title: str, new: Message | None, severity: str, safety: Safety
+    transcript: Transcript,
+    at: int,
+    rule: Rule,
+    reason: str,
+    title: str,
+    new: Message | None,
+    severity: Severity,
+    safety: Safety,
 ) -> Violation:
     where = index(transcript, at)
     edit = Edit(at, () if new is None else (new,), rule.code, reason)
-    level = "warning" if severity == "warning" else "error"
-    return Violation(rule.code, where, reason, level, f"[{where}]", Fix(title, safety, (edit,)))
+    return Violation(rule.code, where, reason, severity, f"[{where}]", Fix(title, safety, (edit,)))
 
 
-def _surrogates(message: Message, profile: Profile) -> Finding | None:
+def _surrogates(message: Message, _: Profile) -> Finding | None:
     new = map_text(message, _well_formed)
     if new is message:
         return None
@@ -73,7 +80,7 @@ def _is_blank(text: str, profile: Profile) -> bool:
 
 
 def _null(message: Message, profile: Profile) -> Finding | None:
-    """Content that is null, absent or `[]` where text is wanted. Beside calls null is the wire's own way to say nothing."""
+    """Content that is null, absent or `[]` where text is wanted. Beside calls null says nothing, rightly."""
     if profile.null_content:
         return None
     content = message.extra.get("content")
@@ -91,11 +98,14 @@ def _null(message: Message, profile: Profile) -> Finding | None:
         new = changed(message, parts=(*message.parts, Text("", flat=True)), extra=_without(message.extra, "content"))
     else:
         return None
-    return NULL, "the content is null or an empty list", "make it an empty text", new, profile.severity("null_content"), "safe"
+    reason = "the content is null or an empty list"
+    return NULL, reason, "make it an empty text", new, profile.severity("null_content"), "safe"
 
 
 def _filled(result: ToolResult) -> ToolResult:
-    return result if result.parts else changed(result, parts=(Text("", flat=True),), extra=_without(result.extra, "content"))
+    if result.parts:
+        return result
+    return changed(result, parts=(Text("", flat=True),), extra=_without(result.extra, "content"))
 
 
 def _without(extra: Fields, key: str) -> Fields:
@@ -129,7 +139,8 @@ def _with_object(call: ToolCall) -> ToolCall:
     if is_object(call.arguments):
         return call
     text = call.arguments.strip()
-    return changed(call, arguments="{}" if text in ("", "[]", "null") else json.dumps({UNPARSED: text}, ensure_ascii=False))
+    nothing = text in ("", "[]", "null")
+    return changed(call, arguments="{}" if nothing else json.dumps({UNPARSED: text}, ensure_ascii=False))
 
 
 def is_object(text: str) -> bool:
@@ -147,11 +158,15 @@ def _refuse(constant: str) -> None:
 def _blank_blocks(message: Message, profile: Profile) -> Finding | None:
     if profile.empty_text:
         return None
-    kept = tuple([part for part in message.parts if not (type(part) is Text and not part.flat and _is_blank(part.text, profile))])
+    kept = tuple([part for part in message.parts if not (_is_block(part) and _is_blank(part.text, profile))])
     if len(kept) == len(message.parts):
         return None
     new = changed(message, parts=kept)
     return BLANK, "a text block is blank", "drop the block", new, profile.severity("blank_text"), "safe"
+
+
+def _is_block(part: Part) -> TypeGuard[Text]:
+    return type(part) is Text and not part.flat
 
 
 def map_text(message: Message, change: Callable[[str], str]) -> Message:
@@ -174,7 +189,9 @@ def _map_part(part: Part, change: Callable[[str], str]) -> Part:
         return part if text is part.arguments else changed(part, arguments=text)
     if isinstance(part, ToolResult):
         parts = tuple([_map_part(inner, change) for inner in part.parts])
-        return part if all(new is old for new, old in zip(parts, part.parts, strict=True)) else changed(part, parts=parts)
+        return (
+            part if all(new is old for new, old in zip(parts, part.parts, strict=True)) else changed(part, parts=parts)
+        )
     return part
 
 

@@ -60,7 +60,9 @@ def _ids(transcript: Transcript, calls: list[Call], profile: Profile) -> Iterato
     for rule, call, reason in found:
         fix = Fix("give call and result a new id", "safe", tuple(edits[at] for at in call.places))
         where = index(transcript, call.at)
-        severity = profile.severity("ids_unique" if rule is REUSED else "id_pattern" if profile.id_pattern else "id_max")
+        severity = profile.severity(
+            "ids_unique" if rule is REUSED else "id_pattern" if profile.id_pattern else "id_max"
+        )
         yield Violation(rule.code, where, reason, severity, f"[{where}]", fix)
 
 

@@ -133,7 +133,7 @@ class _Repair:
         self.found: list[_Fault] = []
         self.dropped: dict[int, set[int]] = {}
         self.added: dict[int, list[Message]] = {}
-        self.reasons: dict[int, list[tuple[Rule, str]]] = {}
+        self.reasons: dict[int, list[tuple[Rule, str, int]]] = {}
 
     def drop(self, rule: Rule, at: int, part: int, reason: str, title: str = "drop it") -> _Fault:
         """Report a fault whose fix removes one part."""
@@ -147,7 +147,9 @@ class _Repair:
         target = block[-1] if block else end
         for call in calls:
             if call.half:
-                fault = self.drop(HALF, call.at, call.part, f"{call.label} was cut off", "remove the call and its results")
+                fault = self.drop(
+                    HALF, call.at, call.part, f"{call.label} was cut off", "remove the call and its results"
+                )
                 for at, part in call.results:
                     self._remove(fault, at, part, "it answers a call that was cut off and never run")
                 continue
@@ -216,7 +218,7 @@ class _Repair:
             if True in results_are and results_are != sorted(results_are, reverse=True):
                 reason = "something stands before the tool results"
                 fault = self._report(LAST, at, results_are.index(False), reason, "put the results first")
-                self._touch(fault, at, reason)
+                self._touch(fault, at, reason, at)
 
     def _report(self, rule: Rule, at: int, part: int, reason: str, title: str) -> _Fault:
         fault = _Fault(rule, at, part, reason, title)
@@ -225,15 +227,15 @@ class _Repair:
 
     def _remove(self, fault: _Fault, at: int, part: int, reason: str) -> None:
         self.dropped.setdefault(at, set()).add(part)
-        self._touch(fault, at, reason)
+        self._touch(fault, at, reason, at)
 
     def _add(self, fault: _Fault, target: int, result: Message, reason: str) -> None:
         self.added.setdefault(target, []).append(result)
-        self._touch(fault, target, reason)
+        self._touch(fault, target, reason, fault.at)
 
-    def _touch(self, fault: _Fault, at: int, reason: str) -> None:
+    def _touch(self, fault: _Fault, at: int, reason: str, about: int) -> None:
         fault.touched.append(at)
-        self.reasons.setdefault(at, []).append((fault.rule, reason))
+        self.reasons.setdefault(at, []).append((fault.rule, reason, about))
 
     def _result(self, place: tuple[int, int]) -> ToolResult:
         result = self.transcript[place[0]].parts[place[1]]
@@ -252,7 +254,8 @@ class _Repair:
         """What stands at a message once every part is dropped and every result added."""
         rules = self.reasons[at]
         new = self._rebuilt(self.transcript[at], self.dropped.get(at, set()), self.added.get(at, []))
-        return Edit(at, new, rules[0][0].code, "; ".join(dict.fromkeys(reason for _, reason in rules)))
+        reason = "; ".join(dict.fromkeys(reason for _, reason, _ in rules))
+        return Edit(at, new, rules[0][0].code, reason, about=rules[0][2])
 
     def _rebuilt(self, message: Message, dropped: set[int], added: list[Message]) -> tuple[Message, ...]:
         """The message without the dropped parts, and the added results where the provider wants them."""

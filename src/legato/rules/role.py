@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from legato.edits import Edit, Request
 from legato.messages import Message, Reasoning, Text, ToolCall, ToolResult, Transcript, changed, user
 from legato.profiles import Profile
 from legato.rules.merge import merge
-from legato.rules.violation import Fix, Rule, Safety, Violation, index
+from legato.rules.violation import Fix, Rule, Safety, Severity, Violation, index
 
 UNKNOWN = Rule("ROLE001", "unknown-role", "The provider does not know the role.")
 SYSTEM = Rule("ROLE002", "misplaced-system", "A system message stands where the provider takes none.")
-REPEAT = Rule("ROLE003", "repeated-role", "Two messages of one role in a row, where the provider wants them to alternate.")
-TRAILING = Rule("ROLE004", "trailing-assistant", "The last message is the assistant's, and the provider takes no prefill.")
+REPEAT = Rule(
+    "ROLE003", "repeated-role", "Two messages of one role in a row, where the provider wants them to alternate."
+)
+TRAILING = Rule(
+    "ROLE004", "trailing-assistant", "The last message is the assistant's, and the provider takes no prefill."
+)
 LEADING = Rule("ROLE005", "leading-assistant", "The first message that is not system is not the user's.")
 AFTER = Rule("ROLE006", "user-after-result", "A user message follows a tool result directly.")
 TABLE = (UNKNOWN, SYSTEM, REPEAT, TRAILING, LEADING, AFTER)
@@ -43,13 +47,18 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
 
 
 def _violation(
-    rule: Rule, transcript: Transcript, at: int, reason: str, title: str, edits: dict[int, tuple[Message, ...]], severity: str, safety: Safety = "safe"
+    rule: Rule,
+    transcript: Transcript,
+    at: int,
+    reason: str,
+    title: str,
+    edits: Mapping[int, tuple[Message, ...]],
+    severity: Severity,
+    safety: Safety = "safe",
 ) -> Violation:
     where = index(transcript, at)
     made = tuple(Edit(place, new, rule.code, reason) for place, new in edits.items())
-    return Violation(
-        rule.code, where, reason, "warning" if severity == "warning" else "error", f"[{where}]", Fix(title, safety, made)
-    )
+    return Violation(rule.code, where, reason, severity, f"[{where}]", Fix(title, safety, made))
 
 
 def _unknown(transcript: Transcript, profile: Profile) -> Iterator[Violation]:
@@ -59,9 +68,9 @@ def _unknown(transcript: Transcript, profile: Profile) -> Iterator[Violation]:
             role = {"developer": "system", "function": "tool"}.get(message.role, "user")
             role = role if role in profile.roles else "user"
             new = (changed(message, role=role),)
-            yield _violation(
-                UNKNOWN, transcript, at, f"the role {message.role!r} is not known", f"make it {role}", {at: new}, profile.severity("roles")
-            )
+            reason = f"the role {message.role!r} is not known"
+            severity = profile.severity("roles")
+            yield _violation(UNKNOWN, transcript, at, reason, f"make it {role}", {at: new}, severity)
 
 
 def _systems(transcript: Transcript, profile: Profile) -> Iterator[Violation]:
@@ -71,7 +80,9 @@ def _systems(transcript: Transcript, profile: Profile) -> Iterator[Violation]:
     if profile.system == "once" and body > 1:
         edits: dict[int, tuple[Message, ...]] = dict.fromkeys(range(1, body), ())
         edits[0] = (merge(transcript[:body]),)
-        yield _violation(SYSTEM, transcript, 1, f"{body} system messages, only one is taken", "join them", edits, severity)
+        yield _violation(
+            SYSTEM, transcript, 1, f"{body} system messages, only one is taken", "join them", edits, severity
+        )
     for at in range(body, len(transcript)):
         message = transcript[at]
         if message.is_system and not (profile.system == "after-user" and _allows_system(transcript[at - 1])):
@@ -93,9 +104,9 @@ def _repeats(transcript: Transcript, profile: Profile) -> Iterator[Violation]:
         if len(run) > 1 and role in ("user", "assistant"):
             edits: dict[int, tuple[Message, ...]] = dict.fromkeys(range(at + 1, at + len(run)), ())
             edits[at] = (merge(run),)
-            first = _violation(
-                REPEAT, transcript, at + 1, f"{len(run)} {role} messages in a row", "merge them", edits, profile.severity("alternates")
-            )
+            reason = f"{len(run)} {role} messages in a row"
+            severity = profile.severity("alternates")
+            first = _violation(REPEAT, transcript, at + 1, reason, "merge them", edits, severity)
             yield first
             for place in range(at + 2, at + len(run)):
                 where = index(transcript, place)
@@ -116,7 +127,9 @@ def _ends(transcript: Transcript, profile: Profile) -> Iterator[Violation]:
     severity = profile.severity("opens_with")
     if body is None:
         edits = {last: (transcript[last], user(OPENER))}
-        yield _violation(LEADING, transcript, last, "there are only system messages", "add a user message", edits, severity)
+        yield _violation(
+            LEADING, transcript, last, "there are only system messages", "add a user message", edits, severity
+        )
     elif transcript[body].role != "user":
         reason = f"the first message after the system's is the {transcript[body].role}'s, not the user's"
         edits = {body: (user(OPENER), transcript[body])}
@@ -135,7 +148,8 @@ def _trailing(transcript: Transcript, profile: Profile, body: int, last: int) ->
     elif any(not other.is_system for other in transcript[body:last]):
         yield _violation(TRAILING, transcript, last, reason, "remove it", {last: ()}, severity, "lossy")
     else:
-        said = tuple([part for part in message.parts if not isinstance(part, ToolCall | ToolResult | Reasoning)])
+        silent = ToolCall | ToolResult | Reasoning
+        said = tuple([part for part in message.parts if not isinstance(part, silent)])
         back = (Message("user", said, message.origin, message.name),)
         reason = "the only message that is not system is the assistant's"
         yield _violation(TRAILING, transcript, last, reason, "make it the user's", {last: back}, severity, "lossy")
@@ -148,4 +162,5 @@ def _bridges(transcript: Transcript, profile: Profile) -> Iterator[Violation]:
         if message.role == "user" and before.results and not before.says_something:
             edits = {at: (Message("assistant", (Text(BRIDGE, flat=True),)), message)}
             reason = "a user message follows a tool result"
-            yield _violation(AFTER, transcript, at, reason, "put a short assistant message between", edits, profile.severity("user_after_result"))
+            title = "put a short assistant message between"
+            yield _violation(AFTER, transcript, at, reason, title, edits, profile.severity("user_after_result"))

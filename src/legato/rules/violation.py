@@ -63,12 +63,12 @@ class Violation(msgspec.Struct, frozen=True):
 def index(transcript: Transcript, at: int) -> int | None:
     """The caller's own index of the message at a position; of a synthetic one, that of its nearest neighbour."""
     for position in (*range(min(at, len(transcript) - 1), -1, -1), *range(at + 1, len(transcript))):
-        if transcript[position].origin:
-            return transcript[position].origin[0]
+        origin: tuple[int, ...] = transcript[position].origin
+        if origin:
+            return origin[0]
     return None
 
 
 def edits_of(violations: Iterable[Violation]) -> list[Edit]:
     """Every edit the violations' fixes hold."""
     return [edit for violation in violations if violation.fix for edit in violation.fix.edits]
-

@@ -47,15 +47,14 @@ def message_tokens(message: Message, count: Count, rates: Rates = CHAT) -> int:
         total += rates.name + count(message.name)
     calls = results = 0
     for part in message.parts:
-        kind = type(part)
-        if kind is Text:
+        if type(part) is Text:
             total += count(part.text)
             if rates.signatures and part.extra:
                 total += _sealed(part.extra, rates)
-        elif kind is ToolCall:
+        elif type(part) is ToolCall:
             calls += 1
             total += _call(part, count, rates)
-        elif kind is ToolResult:
+        elif type(part) is ToolResult:
             results += 1
             for inner in part.parts:
                 total += count(inner.text) if type(inner) is Text else _other(inner, count, rates)
@@ -114,7 +113,7 @@ def _other(part: Part, count: Count, rates: Rates) -> int:
     if isinstance(part, Opaque):
         return _opaque(part.raw, count, rates)
     if isinstance(part, Reasoning):
-        return count(part.text) if part.text else _structured(part, count, rates)
+        return _reasoning(part, count, rates)
     raise WireError("", f"a {type(part).__name__} cannot stand inside a tool result")
 
 
@@ -124,21 +123,24 @@ def _opaque(raw: Json, count: Count, rates: Rates) -> int:
         raw = {key: value for key, value in raw.items() if key[:1] != "_"}
     text, total = _written(shape.dump, raw, ""), 0
     for key, value in leaves(raw) if len(text) > 256 else ():
-        found = file(value)
-        if isinstance(value, bytes) or (found is None and key not in SEALED):
-            continue
-        total += file_tokens(found, rates) if found else int(len(value) * rates.sealed)
-        text = text.replace(value, "")
+        found = file(value, sure=key not in SEALED)
+        if found is not None:
+            sealed = not found.kind and not found.start
+            total += int(len(found.text) * rates.sealed) if sealed else file_tokens(found, rates)
+            text = text.replace(found.text, "")
     return total + count(text)
 
 
-def _structured(reasoning: Reasoning, count: Count, rates: Rates) -> int:
-    """Reasoning that is no plain text: what is readable in it as text, what is encrypted by its length."""
-    total = int(len(reasoning.signature or "") * rates.sealed)
-    for key, value in leaves(reasoning.raw):
-        if isinstance(value, str) and value != reasoning.signature:
-            total += count(value) if key in THOUGHT else int(len(value) * rates.sealed) if key in SEALED else 0
-    return total
+def _reasoning(part: Reasoning, count: Count, rates: Rates) -> int:
+    """Readable text (often a summary) or what is sealed, whichever is more: they stand for the same thoughts."""
+    readable, sealed = count(part.text) if part.text else 0, len(part.signature or "")
+    if not readable and not sealed:
+        for key, value in leaves(part.extra if part.raw is None else part.raw):
+            if key in THOUGHT and isinstance(value, str):
+                readable += count(value)
+            elif key in SEALED:
+                sealed += len(value)
+    return max(readable, int(sealed * rates.sealed))
 
 
 def _sealed(fields: Fields, rates: Rates) -> int:
@@ -147,16 +149,13 @@ def _sealed(fields: Fields, rates: Rates) -> int:
 
 def _system(value: Json, count: Count) -> int:
     """A system field: text, a list of blocks, or an object with `parts`."""
-    if isinstance(value, str):
-        return count(value)
     if isinstance(value, Mapping):
-        if "parts" in value:
-            return _system(value["parts"], count)
-        if isinstance(value.get("text"), str):
-            return count(value["text"])
-    if isinstance(value, list | tuple):
-        return sum(_system(each, count) for each in value)
-    return count(_written(shape.dump, value, "system"))
+        value = value.get("parts", value)
+    total = 0
+    for block in value if isinstance(value, list | tuple) else (value,):
+        text = block.get("text") if isinstance(block, Mapping) else block
+        total += count(text if isinstance(text, str) else _written(shape.dump, block, "system"))
+    return total
 
 
 def _written(write: Callable[[Json], str], value: Json, place: str) -> str:

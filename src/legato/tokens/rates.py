@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from legato.errors import PolicyError
+from legato.tokens.images import FORMULAS
+
 
 class Rates(msgspec.Struct, frozen=True):
     """Overheads in tokens. The defaults are OpenAI's published chat rules and what GPT-4o and GPT-4.1 charged."""
@@ -30,6 +33,10 @@ class Rates(msgspec.Struct, frozen=True):
     """Whether the reasoning sealed in the signature of a text or a call is charged (Gemini 3: yes, 2.5: no)."""
     image: str = "openai-tiles"
     """The formula for images, a key of `images.FORMULAS`."""
+
+    def __post_init__(self) -> None:
+        if self.image not in FORMULAS:
+            raise PolicyError(f"no image formula {self.image!r}; there are: {', '.join(sorted(FORMULAS))}")
 
 
 CHAT = Rates()

@@ -21,7 +21,7 @@ PLAIN = {*PARAMETERS, "name", "description", "type", "strict", "cache_control", 
 NUMBERS = ("integer", "number")
 
 HIDDEN = ("additionalProperties", "required")
-"""The fields of a response schema that are not shown, unless they hold a schema."""
+"""The fields of a response schema that are not shown (measured), unless they hold a schema."""
 
 
 def namespace(items: list[Json]) -> str:
@@ -31,7 +31,7 @@ def namespace(items: list[Json]) -> str:
 
 
 def compact(schema: Json) -> str:
-    """A response schema as JSON without spaces, without the lists of what is required (measured: they are not shown)."""
+    """A response schema as JSON without spaces, and without `HIDDEN`."""
     return json.dumps(_pruned(schema), ensure_ascii=False, separators=(",", ":"))
 
 

@@ -41,7 +41,9 @@ def read(payload: Json, form: str, tools: Sequence[Json] | None = None) -> Reque
     found = codec(form)
     if isinstance(payload, dict):
         if found.KEY not in payload:
-            raise WireError("", f"a body of {form} has {found.KEY}; this one has {', '.join(map(str, payload)) or 'nothing'}")
+            raise WireError(
+                "", f"a body of {form} has {found.KEY}; this one has {', '.join(map(str, payload)) or 'nothing'}"
+            )
         head = {key: value for key, value in payload.items() if key != found.KEY}
         items = shape.items(payload[found.KEY], found.KEY)
     else:
@@ -87,4 +89,3 @@ def _bare(item: Json) -> Json:
     if isinstance(item, dict) and any(map(_is_note, item)):
         return {key: value for key, value in item.items() if not _is_note(key)}
     return item
-

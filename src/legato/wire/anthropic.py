@@ -114,7 +114,7 @@ def _content(parts: Sequence[Part]) -> Json:
 
 
 def _block(part: Part) -> Json:
-    if part.raw is not None:
+    if isinstance(part, Media | Opaque) or part.raw is not None:
         return part.raw
     block: dict[str, Json]
     if isinstance(part, Text):

@@ -84,18 +84,17 @@ def _result(value: dict[str, Json], block: Json) -> ToolResult:
 
 def _reasoning(value: dict[str, Json], block: Json) -> Part:
     inner = value.get("reasoningText")
-    if isinstance(inner, dict) and isinstance(inner.get("text"), str):
-        signature = inner.get("signature")
-        known = ("text", "signature") if isinstance(signature, str) else ("text",)
-        extra = {**shape.rest(value, ("reasoningText",)), **shape.rest(inner, known)}
-        return Reasoning(inner["text"], "reasoningText", signature if isinstance(signature, str) else None, extra, block)
+    if len(value) == 1 and isinstance(inner, dict) and isinstance(inner.get("text"), str):
+        signature = inner["signature"] if isinstance(inner.get("signature"), str) else None
+        extra = shape.rest(inner, ("text",) if signature is None else ("text", "signature"))
+        return Reasoning(inner["text"], "reasoningText", signature, extra, block)
     if "redactedContent" in value:
         return Reasoning("", "redactedContent", None, value, block)
     return Opaque(block)
 
 
 def _block(part: Part) -> Json:
-    if part.raw is not None:
+    if isinstance(part, Media | Opaque) or part.raw is not None:
         return part.raw
     if isinstance(part, Text):
         return {"text": part.text}
@@ -108,7 +107,9 @@ def _block(part: Part) -> Json:
     if part.field == "redactedContent":
         return {"reasoningContent": dict(part.extra)}
     inner = {"text": part.text, **part.extra}
-    return {"reasoningContent": {"reasoningText": inner if part.signature is None else {**inner, "signature": part.signature}}}
+    if part.signature is not None:
+        inner["signature"] = part.signature
+    return {"reasoningContent": {"reasoningText": inner}}
 
 
 def _result_fields(result: ToolResult) -> dict[str, Json]:

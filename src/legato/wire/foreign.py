@@ -17,16 +17,17 @@ REASONING = {
 TEXT_ARGUMENTS = ("openai-chat", "openai-responses")
 """Formats that hold a call's arguments as text, and each result as a message of its own."""
 
-MARKS = ("cachePoint",)
-"""Blocks that say nothing. They go as the fields in `extra` do."""
+MARK = "cachePoint"
+"""A block that says nothing. It goes as the fields in `extra` do."""
 
 
 def foreign(message: Message, to: str) -> tuple[Message, ...]:
-    """The same said in the format `to`: what only the old one understands is gone, and nothing claims to be off the wire.
+    """The same in the format `to`. What only the old one understands is gone; nothing claims to be off the wire.
 
     Media become blocks of the new format, or a text that names them if it has none; `Opaque` parts become their JSON
     as text; reasoning loses its signature. Where results are messages of their own, they come first and the rest of
-    their message follows: this is the only case of more than one message. Ids and names stay as they are.
+    their message follows: this is the only case of more than one message. The ids and names of calls and results stay
+    as they are, and so do the caller's notes; the name of a speaker goes.
     """
     parts = _translated(message, to)
     results = tuple([part for part in parts if type(part) is ToolResult])
@@ -44,8 +45,10 @@ def foreign(message: Message, to: str) -> tuple[Message, ...]:
 def _message(message: Message, role: str, parts: tuple[Part, ...], to: str) -> Message:
     if role == "developer" and to not in TEXT_ARGUMENTS:
         role = "system"
-    typed = to == "openai-responses" and role != "tool"
-    return Message(role, _flat(parts), message.origin, None, {"type": "message"} if typed else {})
+    extra = {key: value for key, value in message.extra.items() if key[:1] == "_"}
+    if to == "openai-responses" and role != "tool":
+        extra["type"] = "message"
+    return Message(role, _flat(parts), message.origin, None, extra)
 
 
 def _translated(message: Message, to: str) -> tuple[Part, ...]:
@@ -61,7 +64,7 @@ def _translated(message: Message, to: str) -> tuple[Part, ...]:
 
 
 def _is_mark(part: Part) -> bool:
-    return isinstance(part, Opaque) and isinstance(part.raw, dict) and len(part.raw) == 1 and next(iter(part.raw)) in MARKS
+    return isinstance(part, Opaque) and isinstance(part.raw, dict) and len(part.raw) == 1 and MARK in part.raw
 
 
 def _part(part: Part, to: str) -> Part:

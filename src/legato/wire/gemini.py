@@ -87,7 +87,9 @@ def _part(part: Json) -> Part:
         if read is not None:
             return read(part, key)
     if isinstance(text, str):
-        return _reasoning(part, text) if part.get("thought") is True else Text(text, False, shape.rest(part, ("text",)), part)
+        if part.get("thought") is True:
+            return _reasoning(part, text)
+        return Text(text, False, shape.rest(part, ("text",)), part)
     return Opaque(part)
 
 
@@ -100,7 +102,8 @@ def _reasoning(part: dict[str, Json], text: str) -> Reasoning:
 
 def _call(part: dict[str, Json], key: str) -> ToolCall:
     call = shape.fields(part[key], key)
-    call_id, name, arguments = shape.optional_text(call, "id", key), shape.optional_text(call, "name", key), call.get("args")
+    call_id, name = shape.optional_text(call, "id", key), shape.optional_text(call, "name", key)
+    arguments = call.get("args")
     extra = _extra(part, key, shape.rest(call, ("id", "name", "args")))
     return ToolCall(call_id, name, {} if arguments is None else arguments, False, extra, part)
 
@@ -153,19 +156,23 @@ READ: dict[str, Callable[[dict[str, Json], str], Part]] = {
 
 
 def _wire_part(part: Part) -> Json:
-    if part.raw is not None:
+    if isinstance(part, Media | Opaque) or part.raw is not None:
         return part.raw
     if isinstance(part, Text):
         return {"text": part.text, **part.extra}
     if isinstance(part, Reasoning):
         return _thought_part(part)
     extra = dict(part.extra)
-    key, inner = _inner(extra, CALLS if isinstance(part, ToolCall) else RESULTS)
-    call_id = part.id if isinstance(part, ToolCall) else part.call_id
-    fields = {**({} if call_id is None else {"id": call_id}), **({} if part.name is None else {"name": part.name})}
+    fields: dict[str, Json]
     if isinstance(part, ToolCall):
-        return {key: {**fields, "args": shape.as_object(part), **inner}, **extra}
-    return {key: {**fields, **_response(part, inner)}, **extra}
+        key, inner = _inner(extra, CALLS)
+        fields = {"id": part.id, "name": part.name, "args": shape.as_object(part), **inner}
+    else:
+        assert isinstance(part, ToolResult), part
+        key, inner = _inner(extra, RESULTS)
+        fields = {"id": part.call_id, "name": part.name, **_response(part, inner)}
+    known = {name: value for name, value in fields.items() if value is not None or name not in ("id", "name")}
+    return {key: known, **extra}
 
 
 def _thought_part(reasoning: Reasoning) -> Json:

@@ -86,7 +86,7 @@ def _located(kind: str, url: Json, name: Json = None) -> Source | None:
         return Source(kind, TYPES.get(url.partition("?")[0].rpartition(".")[2].lower()), url=url, name=name)
     head, _, data = url.removeprefix("data:").partition(",")
     mime = head.partition(";")[0] or None
-    return Source(kind, mime, data=data, name=name) if head.endswith(";base64") else Source(kind, mime, url=url, name=name)
+    return Source(kind, mime, data, name=name) if head.endswith(";base64") else Source(kind, mime, url=url, name=name)
 
 
 def _text(value: Json) -> str | None:
@@ -103,9 +103,13 @@ def _read_anthropic(block: dict[str, Json]) -> Source | None:
     if kind not in ("image", "document") or not isinstance(source, dict):
         return None
     mime, data, file = (_text(source.get(key)) for key in ("media_type", "data", "file_id"))
-    if data is not None:
-        return Source(kind, mime, text=data, name=name) if source.get("type") == "text" else Source(kind, mime, data, name=name)
-    return Source(kind, file=file, name=name, home="anthropic") if file is not None else _located(kind, source.get("url"), name)
+    if file is not None:
+        return Source(kind, file=file, name=name, home="anthropic")
+    if data is None:
+        return _located(kind, source.get("url"), name)
+    if source.get("type") == "text":
+        return Source(kind, mime, text=data, name=name)
+    return Source(kind, mime, data, name=name)
 
 
 def _read_openai(block: dict[str, Json]) -> Source | None:
@@ -142,7 +146,8 @@ def _read_gemini(block: dict[str, Json]) -> Source | None:
         return Source(_kind(mime), mime, data + "=" * (-len(data) % 4))
     if uri is None:
         return None
-    return Source(_kind(mime), mime, url=uri) if uri.startswith("http") else Source(_kind(mime), mime, file=uri, home="gemini")
+    kind = _kind(mime)
+    return Source(kind, mime, url=uri) if uri.startswith("http") else Source(kind, mime, file=uri, home="gemini")
 
 
 def _read_bedrock(block: dict[str, Json]) -> Source | None:
@@ -153,7 +158,8 @@ def _read_bedrock(block: dict[str, Json]) -> Source | None:
     source = inner.get("source")
     if not isinstance(source, dict):
         return None
-    mime, name, data, text = TYPES.get(str(inner.get("format"))), _text(inner.get("name")), source.get("bytes"), source.get("text")
+    mime, name = TYPES.get(str(inner.get("format"))), _text(inner.get("name"))
+    data, text = source.get("bytes"), source.get("text")
     if isinstance(data, str):
         return Source(kind, mime, data, name=name)
     if isinstance(text, str):

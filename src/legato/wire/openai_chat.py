@@ -29,7 +29,13 @@ from legato.wire import shape
 KEY = "messages"
 
 REASONING = ("reasoning_content", "reasoning", "reasoning_details")
-MEDIA = {"image_url": "image", "input_audio": "audio", "file": "document", "document_url": "document", "video_url": "video"}
+MEDIA = {
+    "image_url": "image",
+    "input_audio": "audio",
+    "file": "document",
+    "document_url": "document",
+    "video_url": "video",
+}
 RESULTS = ("tool", "function")
 
 

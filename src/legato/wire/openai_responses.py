@@ -14,7 +14,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from legato.errors import WireError
-from legato.messages import Fields, Json, Media, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, Transcript
+from legato.messages import (
+    Fields,
+    Json,
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    Transcript,
+)
 from legato.wire import shape
 
 KEY = "input"
@@ -28,7 +40,7 @@ CALLS = {
     "apply_patch_call": "operation",
     "computer_call": "action",
 }
-"""The calls that the client answers, and where their arguments are. The tool of the last four is known from the type."""
+"""The calls that the client answers, and where their arguments are. The last four name their tool by their type."""
 
 OUTPUTS = frozenset(f"{kind}_output" for kind in CALLS)
 MEDIA = {
@@ -88,16 +100,19 @@ def _message(item: Json, at: int) -> Message:
     kind = shape.optional_text(fields, "type", "")
     if kind == "message" or (kind is None and "role" in fields):
         return _said(fields, at, item)
+    notes = {key: value for key, value in fields.items() if key[:1] == "_"}
+    if notes:
+        fields = shape.rest(fields, tuple(notes))
     if kind in CALLS:
-        return Message("assistant", (_call(fields, kind),), (at,), raw=item)
+        return Message("assistant", (_call(fields, kind),), (at,), None, notes, item)
     if kind in OUTPUTS:
-        return Message("tool", (_result(fields, kind),), (at,), raw=item)
+        return Message("tool", (_result(fields, kind),), (at,), None, notes, item)
     if kind == "reasoning":
-        return Message("assistant", (_reasoning(fields),), (at,), raw=item)
+        return Message("assistant", (_reasoning(fields),), (at,), None, notes, item)
     if kind is None and "id" not in fields:
         raise WireError("", "has neither a type nor a role")
     role = fields.get("role")
-    return Message(role if isinstance(role, str) else "assistant", (Opaque(item),), (at,), raw=item)
+    return Message(role if isinstance(role, str) else "assistant", (Opaque(fields),), (at,), None, notes, item)
 
 
 def _said(fields: dict[str, Json], at: int, item: Json) -> Message:
@@ -152,7 +167,8 @@ def _call(fields: dict[str, Json], kind: str) -> ToolCall:
 
 
 def _result(fields: dict[str, Json], kind: str) -> ToolResult:
-    extra = shape.rest(fields, ("call_id", "output") if kind != "function_call_output" else ("type", "call_id", "output"))
+    is_function = kind == "function_call_output"
+    extra = shape.rest(fields, ("type", "call_id", "output") if is_function else ("call_id", "output"))
     call_id = shape.optional_text(fields, "call_id", "")
     if call_id is None and kind == "local_shell_call_output":
         call_id = shape.optional_text(fields, "id", "")
@@ -218,7 +234,7 @@ def _block(part: Part, text_kind: str) -> Json:
 
 
 def _part_item(part: Part) -> Json:
-    if part.raw is not None:
+    if isinstance(part, Media | Opaque) or part.raw is not None:
         return part.raw
     if isinstance(part, ToolCall):
         return _call_item(part)

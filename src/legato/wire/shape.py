@@ -74,7 +74,6 @@ def under(place: str, error: WireError) -> WireError:
     return WireError(place + inner if inner[:1] in ("", ".", "[") else f"{place}.{inner}", error.problem)
 
 
-
 def each(values: Sequence[Json], read: Callable[[Json], Found], place: str) -> tuple[Found, ...]:
     """What `read` makes of every value; an error names the value it came from."""
     done: list[Found] = []

@@ -31,6 +31,11 @@ BLOCKS = {
 }
 """Types of blocks inside a message's content that only one format has."""
 
+KEYED = frozenset(
+    "text image document video audio toolUse toolResult reasoningContent guardContent cachePoint searchResult".split()
+)
+"""What the only key of a Bedrock block is."""
+
 MESSAGE_FIELDS = frozenset(("tool_calls", "tool_call_id", "function_call", "reasoning_content", "reasoning_details"))
 """Fields of a message that only OpenAI Chat and its copies have."""
 
@@ -108,7 +113,7 @@ def _of_block(block: Json) -> str | None:
         return None
     kind = block.get("type")
     if kind is None:
-        return BEDROCK
+        return BEDROCK if len(block) == 1 and not KEYED.isdisjoint(block) else None
     if kind == "thinking":
         return ANTHROPIC if isinstance(block.get("thinking"), str) else CHAT
     if kind in ("image", "document") and isinstance(block.get("source"), dict):

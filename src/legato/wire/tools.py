@@ -10,6 +10,10 @@ INNER = ("function", "toolSpec")
 """Where OpenAI Chat and Bedrock put the definition inside its item. Elsewhere the item is the definition."""
 GROUPS = ("functionDeclarations", "function_declarations")
 """Where Gemini keeps several definitions in one item."""
+FIELDS = ("tools", "toolConfig", "tool_choice", "functions")
+"""The fields of a body in which tools are named."""
+SCHEMAS = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema", "description")
+"""The fields of a definition in which `name` means something else."""
 
 
 def definitions(head: Fields) -> Iterator[Fields]:
@@ -17,9 +21,9 @@ def definitions(head: Fields) -> Iterator[Fields]:
     for item in _items(head):
         for group in GROUPS:
             if isinstance(item.get(group), list):
-                yield from (each for each in item[group] if isinstance(each, dict) and isinstance(each.get("name"), str))
+                yield from filter(_is_named, item[group])
         inner = next((item[key] for key in INNER if isinstance(item.get(key), dict)), item)
-        if isinstance(inner.get("name"), str):
+        if _is_named(inner):
             yield inner
 
 
@@ -30,7 +34,11 @@ def names(head: Fields) -> list[str]:
 
 def rename(head: Fields, new: Mapping[str, str]) -> Fields:
     """The head with these tools under their new names, in the definitions and in the tool choice."""
-    return {key: _renamed(value, new) if key in ("tools", "toolConfig", "tool_choice", "functions") else value for key, value in head.items()}
+    return {key: _renamed(value, new) if key in FIELDS else value for key, value in head.items()}
+
+
+def _is_named(item: Json) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("name"), str)
 
 
 def _items(head: Fields) -> Iterable[Fields]:
@@ -47,8 +55,7 @@ def _renamed(value: Json, new: Mapping[str, str]) -> Json:
         return [_renamed(item, new) for item in value]
     if not isinstance(value, dict):
         return value
-    keep = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema", "description")
-    return {
-        key: new.get(item, item) if key == "name" and isinstance(item, str) else item if key in keep else _renamed(item, new)
-        for key, item in value.items()
-    }
+    renamed = {key: item if key in SCHEMAS else _renamed(item, new) for key, item in value.items()}
+    if isinstance(value.get("name"), str):
+        renamed["name"] = new.get(value["name"], value["name"])
+    return renamed

@@ -1,0 +1,14 @@
+"""Hypothesis profiles: a short run by default, always the same one in CI, `HYPOTHESIS_PROFILE=long` for a night."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+settings.register_profile("default", max_examples=150, deadline=None, suppress_health_check=SLOW)
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True, print_blob=True)
+settings.register_profile("long", settings.get_profile("default"), max_examples=5_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") == "true" else "default"))
