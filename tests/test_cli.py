@@ -15,7 +15,7 @@ import pytest
 
 Run: TypeAlias = "subprocess.CompletedProcess[str]"
 
-COMMANDS = ("check", "govern", "replay", "serve", "run", "rule", "profiles")
+COMMANDS = ("check", "govern", "rule", "profiles")
 PAGES = Path(__file__).parent.parent / "docs" / "rules"
 
 QUESTION = {"role": "user", "content": "What is in a.txt? – naïve 🙂"}
@@ -287,7 +287,7 @@ def test_govern_takes_a_policy_by_name_or_file(tmp_path: Path) -> None:
     file, policy = write(tmp_path / "a.json", LOOP), tmp_path / "policy.toml"
     policy.write_text("window = 2800\nmax_output = 500\n", encoding="utf-8")
     assert len(json.loads(run("govern", file, "--policy", policy).stdout)) < len(LOOP)
-    named = run("govern", file, "--policy", "cache_friendly", "--window", "2800", "--max-output", "500")
+    named = run("govern", file, "--policy", "document", "--window", "2800", "--max-output", "500")
     assert named.returncode == 0
     assert len(json.loads(named.stdout)) < len(LOOP)
     unknown = run("govern", file, "--policy", "no-such-policy")

@@ -18,14 +18,15 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 import legato
 from accidents import History, Wire
 from histories import COMPACTABLE, TOOLS, clean_histories, damaged, histories, long_history
+from legato.policy import PRESETS as POLICIES
 from walker import PRESETS, faults
 
 AMPLE = 1_000_000
-POLICIES = {"document": legato.Policy, "cache-friendly": legato.Policy.cache_friendly}
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,14 @@ class Case:
     profile: str
     policy: str
     budget: int | None
-    tools: list[Wire] | None
+    tools: bool
 
     def govern(self, messages: History | None = None) -> legato.Governed:
-        window = {} if self.budget is None else {"window": self.budget + 12, "max_output": 8, "reserve": 4}
-        policy = POLICIES[self.policy](**window)
+        policy = POLICIES[self.policy]()
+        if self.budget is not None:
+            policy = structs.replace(policy, window=self.budget + 12, max_output=8, reserve=4)
         given = self.messages if messages is None else messages
-        return legato.govern(given, profile=self.profile, policy=policy, tools=self.tools)
+        return legato.govern(given, profile=self.profile, policy=policy, tools=TOOLS if self.tools else None)
 
     def attempt(self) -> legato.Governed | legato.OverBudget | legato.Unrepairable:
         """The result, or the refusal."""
@@ -67,7 +69,7 @@ def cases(messages: st.SearchStrategy[History] | None = None) -> st.SearchStrate
         profile=st.sampled_from(tuple(PRESETS)),
         policy=st.sampled_from(tuple(POLICIES)),
         budget=budgets,
-        tools=st.sampled_from((None, TOOLS)),
+        tools=st.booleans(),
     )
 
 
@@ -77,6 +79,11 @@ def errors(messages: History, profile: str) -> list[str]:
 
 def dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def without_notes(message: Wire) -> Wire:
+    """What there is to send of it: keys that start with `_` are the caller's own."""
+    return {key: value for key, value in message.items() if not key.startswith("_")}
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -193,10 +200,11 @@ def test_the_input_is_never_changed(case: Case) -> None:
 @given(cases())
 def test_every_message_that_no_change_made_is_the_object_that_came_in(case: Case) -> None:
     if governed := case.governed():
-        came = {id(message) for message in case.messages}
-        made = Counter(dump(message) for change in contents(governed) for message in change["after"])
-        new = Counter(dump(message) for message in governed.messages if id(message) not in came)
-        assert new - made == Counter()
+        kept = {id(message) for message in case.messages if message == without_notes(message)}
+        made = Counter(dump(without_notes(message)) for change in contents(governed) for message in change["after"])
+        noted = Counter(dump(without_notes(message)) for message in case.messages if id(message) not in kept)
+        new = Counter(dump(message) for message in governed.messages if id(message) not in kept)
+        assert new - made - noted == Counter()
 
 
 @given(cases(clean_histories()))
@@ -285,10 +293,10 @@ def test_every_text_is_in_the_output_or_under_the_change_that_removed_it(case: C
 def test_the_changes_account_for_every_message(case: Case) -> None:
     """In, minus what the changes took away, plus what they put there, is out: message by message."""
     if governed := case.governed():
-        expected = Counter(map(dump, case.messages))
+        expected = Counter(dump(without_notes(message)) for message in case.messages)
         for change in contents(governed):
-            expected.subtract(map(dump, change["before"]))
-            expected.update(map(dump, change["after"]))
+            expected.subtract(dump(without_notes(message)) for message in change["before"])
+            expected.update(dump(without_notes(message)) for message in change["after"])
         assert {m: n for m, n in expected.items() if n} == Counter(map(dump, governed.messages))
 
 
@@ -339,7 +347,7 @@ def test_the_newest_user_text_survives_whole_or_head_and_tail_where_the_report_s
         if not any(text in other for other in sent):
             cut = [c for c in governed.report.changes if c.code.startswith("SIZE") and c.at == users[-1]]
             assert cut, text[:60]
-            assert any(text[:8] in other and text[-8:] in other for other in sent)
+            assert any(text[:4] in other and text[-4:] in other for other in sent)
 
 
 # -- check and repair --------------------------------------------------------------------------------------------------
@@ -347,6 +355,7 @@ def test_the_newest_user_text_survives_whole_or_head_and_tail_where_the_report_s
 
 @given(histories(), st.sampled_from(tuple(PRESETS)))
 def test_repair_returns_the_same_object_where_check_finds_nothing(messages: History, profile: str) -> None:
+    messages = [without_notes(message) for message in messages]
     if not legato.check(messages, profile=profile):
         assert legato.repair(messages, profile=profile).body is messages
 
@@ -364,5 +373,6 @@ def test_repair_leaves_no_error(messages: History, profile: str) -> None:
 
 @given(histories(), st.sampled_from(tuple(PRESETS)))
 def test_the_checker_finds_an_error_wherever_the_walker_does(messages: History, profile: str) -> None:
-    if faults(messages, **PRESETS[profile]):
-        assert errors(messages, profile)
+    found = [fault for fault in faults(messages, **PRESETS[profile]) if "key _" not in fault]
+    if found:
+        assert errors(messages, profile), found

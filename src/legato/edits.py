@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import msgspec
 
@@ -12,11 +13,27 @@ HEAD = -1
 """The `at` of an edit that replaces the head."""
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, dict=True):
     """A head (every field of the body that is not the message list: system, tools, limits) and a transcript."""
 
     head: Fields
     transcript: Transcript
+    altered: bool = False
+    """Whether the head is not the one that came in."""
+
+    def index(self, at: int) -> int | None:
+        """The caller's own index of the message at a position; of a synthetic one, that of its nearest neighbour."""
+        return self._indexes[at] if self._indexes else None
+
+    @cached_property
+    def _indexes(self) -> list[int | None]:
+        found: list[int | None] = []
+        before: int | None = None
+        for message in self.transcript:
+            before = message.origin[0] if message.origin else before
+            found.append(before)
+        after = next((index for index in found if index is not None), None)
+        return [after if index is None else index for index in found]
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -43,7 +60,7 @@ def apply(request: Request, edits: Iterable[Edit]) -> Request:
     transcript = tuple(
         [new for at, old in enumerate(request.transcript) for new in (put[at].new if at in put else (old,))]
     )
-    return Request(request.head if head is None else head, transcript)
+    return Request(request.head if head is None else head, transcript, request.altered or head is not None)
 
 
 def disjoint(edits: Iterable[Edit]) -> list[Edit]:

@@ -117,6 +117,14 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         """Whether it is a turn of its own: anything in it besides tool results."""
         return any(type(part) is not ToolResult for part in self.parts) or not self.parts
 
+    @property
+    def asks(self) -> bool:
+        """Whether a user says something in it: text that is not blank, or anything else that is no tool result."""
+        if self.role != "user":
+            return False
+        others = [part for part in self.parts if type(part) is not ToolResult]
+        return any(type(part) is not Text or bool(part.text.strip()) for part in others)
+
 
 Transcript: TypeAlias = tuple[Message, ...]
 

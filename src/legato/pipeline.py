@@ -24,14 +24,13 @@ from legato.policy import DEFAULT_OUTPUT, Policy
 from legato.profiles import Profile
 from legato.report import Change, Ledger, Report
 from legato.rules import FAMILIES, LOCAL, Family, Violation
-from legato.rules.violation import edits_of, index
+from legato.rules.violation import edits_of
 from legato.tokens import RATES, TextCounter
 
 ROUNDS = 24
 """A family that has not settled by then never will: that is a fault of ours, said as one."""
 TRIES = 6
 """How often a length is corrected by what the shrunk request really costs."""
-OUTPUT_LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
 class Governed:
@@ -70,9 +69,9 @@ def check(
     Raises `WireError` where the payload is not what its format says, `UnknownProfile`.
     """
     target = _target(messages, profile, format, model)
-    request = wire.read(messages, target.form, tools)
-    key = wire.codec(target.form).KEY
-    found = [violation for family in FAMILIES for violation in family(request, target.profile)]
+    request = wire.read(messages, target.format, tools)
+    key = wire.codec(target.format).KEY
+    found = [violation for family in FAMILIES for violation in family(request, target)]
     found.sort(key=lambda violation: -1 if violation.at is None else violation.at)
     return [msgspec.structs.replace(violation, place=_path(key, violation.place)) for violation in found]
 
@@ -88,9 +87,9 @@ def repair(
 ) -> Governed:
     """The rules' fixes alone: nothing is compacted, nothing snipped. Raises as `check` does, and `Unrepairable`."""
     target = _target(messages, profile, format, model)
-    before = wire.read(messages, target.form, tools)
-    ledger = _ledger(policy or Policy(), target.profile)
-    draft = Draft(before, (), target.profile, ledger).mend(FAMILIES)
+    before = wire.read(messages, target.format, tools)
+    ledger = _ledger(policy or Policy(), target)
+    draft = Draft(before, (), target, ledger).mend(FAMILIES)
     return _governed(messages, before, draft, None, target)
 
 
@@ -102,24 +101,34 @@ def govern(
     policy: Policy | None = None,
     format: str | None = None,  # noqa: A002 - the contract's word
     model: str | None = None,
+    to: str | None = None,
 ) -> Governed:
     """The messages to send: legal for the provider, within the budget, and a report of every change.
 
-    `messages` is a bare list or a whole body; it is never changed. Raises `WireError`, `UnknownProfile`, `PolicyError`,
-    `Unrepairable` (only faults are left that the caller must decide), `OverBudget` (what must stay does not fit).
+    `messages` is a bare list or a whole body; it is never changed. `to` moves them: they are read as `format` (sniffed
+    without one) and written in the format `to`, for a `profile` of that format. Raises `WireError`, `UnknownProfile`,
+    `PolicyError`, `Unrepairable` (only faults are left that the caller must decide), `OverBudget` (what must stay does
+    not fit).
     """
     policy = policy or Policy()
-    target = _target(messages, profile, format, model)
-    before = wire.read(messages, target.form, tools)
-    budget = _budget(policy, target.profile, before)
-    ledger = _ledger(policy, target.profile)
-    draft = Draft(before, (), target.profile, ledger).mend(LOCAL)
+    remarks: list[str] = []
+    if to is None:
+        target = _target(messages, profile, format, model)
+        before = wire.read(messages, target.format, tools)
+    else:
+        target = _target(messages, profile or OWN[to], to, model)
+        source = format or wire.sniff(messages)
+        before, left = wire.move(wire.read(messages, source, tools), to)
+        remarks = [f"moved from {source} to {to}" + (f"; left behind: {', '.join(left)}" if left else "")]
+    budget = _budget(policy, target, before)
+    ledger = _ledger(policy, target)
+    draft = Draft(before, (), target, ledger).mend(LOCAL)
     if policy.microcompact is not None:
         draft = draft.make(policy.microcompact.plan(draft.request, ledger.count))
     whole = draft.mend(FAMILIES)
     if budget is not None and ledger.request(whole.request) > budget:
         whole = _fit(draft, policy, budget)
-    return _governed(messages, before, whole, budget, target)
+    return _governed(messages, before, whole, budget, target, remarks)
 
 
 class Draft:
@@ -136,11 +145,10 @@ class Draft:
         edits = sorted(edits, key=lambda edit: edit.at)
         if not edits:
             return self
-        transcript = self.request.transcript
         made = []
         for edit in edits:
             place = edit.at if edit.about is None else edit.about
-            at = None if place == HEAD else index(transcript, place)
+            at = None if place == HEAD else self.request.index(place)
             made.append(Change(edit, self.request, at, self.ledger))
         return Draft(apply(self.request, edits), (*self.changes, *made), self.profile, self.ledger)
 
@@ -227,48 +235,55 @@ def _account(draft: Draft, policy: Policy) -> dict[str, int]:
     }
 
 
-class Target(msgspec.Struct, frozen=True):
-    """Whose rules apply, and the wire format the payload is in."""
+OWN = {
+    "openai-chat": "portable",
+    "openai-responses": "openai-responses",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+    "bedrock": "bedrock",
+}
+"""The profile of a format where the caller names none."""
 
-    profile: Profile
-    form: str
 
-
-def _target(payload: Json, profile: str | Profile | None, form: str | None, model: str | None) -> Target:
-    if isinstance(profile, Profile):
-        return Target(profile, form or profile.format)
+def _target(payload: Json, profile: str | Profile | None, form: str | None, model: str | None) -> Profile:
+    """The profile whose rules apply, its `format` the one the payload is in."""
     if model is not None and profile is None and "/" in model:
         profile, _, model = model.partition("/")
     if profile is None:
-        profile = "portable"
-    named = model or (payload.get("model") if isinstance(payload, dict) else None)
-    if ":" not in profile and isinstance(named, str) and named:
-        profile = f"{profile}:{named}"
-    found = profiles.get(profile)
-    return Target(found, form or found.format)
+        profile = OWN[form or wire.sniff(payload)]
+    if isinstance(profile, str):
+        named = model or (payload.get("model") if isinstance(payload, dict) else None)
+        if ":" not in profile and isinstance(named, str) and named:
+            profile = f"{profile}:{named}"
+        profile = profiles.get(profile)
+    return msgspec.structs.replace(profile, format=form) if form and form != profile.format else profile
 
 
 def _ledger(policy: Policy, profile: Profile) -> Ledger:
     count: Callable[[str], int] = policy.counter or TextCounter(profile.encoding)
-    return Ledger(count, RATES[profile.rates])
+    return Ledger(count, RATES[profile.rates], wire.codec(profile.format).encode)
 
 
 def _budget(policy: Policy, profile: Profile, request: Request) -> int | None:
     window = policy.window if policy.window is not None else profile.window
     if window is None:
         return None
-    asked = [request.head[field] for field in OUTPUT_LIMITS if isinstance(request.head.get(field), int)]
-    output = (
-        policy.max_output if policy.max_output is not None else asked[0] if asked else min(DEFAULT_OUTPUT, window // 4)
-    )
+    asked = wire.limits.output(request.head)
+    usual = min(DEFAULT_OUTPUT, window // 4) if asked is None else asked
+    output = usual if policy.max_output is None else policy.max_output
     return policy.budget(window, output)
 
 
-def _governed(payload: Json, before: Request, draft: Draft, budget: int | None, target: Target) -> Governed:
-    body = wire.write(draft.request, before, payload, target.form)
-    remarks = [f"{', '.join(noted)}: notes of the caller, never sent" for noted in [wire.notes(before)] if noted]
+def _governed(
+    payload: Json, before: Request, draft: Draft, budget: int | None, target: Profile, remarks: Sequence[str] = ()
+) -> Governed:
+    body = wire.write(draft.request, before, payload, target.format, moved=bool(remarks))
+    noted = wire.notes(before)
+    remarks = [*remarks, *([f"{', '.join(noted)}: notes of the caller, never sent"] if noted else [])]
+    if target.note:
+        remarks.append(target.note)
     report = Report(before, draft.request, draft.changes, budget, draft.ledger, remarks)
-    messages = body[wire.codec(target.form).KEY] if isinstance(body, dict) else body
+    messages = body[wire.codec(target.format).KEY] if isinstance(body, dict) else body
     return Governed(body, messages, report)
 
 

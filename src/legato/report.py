@@ -7,25 +7,33 @@ changes is `tokens_out`; all of them count everything that is sent: system, tool
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from legato.edits import HEAD, Edit, Request
 from legato.errors import WireError
+from legato.fit import microcompact, shrink, snip
 from legato.messages import Fields, Json, Media, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from legato.rules import RULES, Rule
 from legato.tokens import Rates, head_tokens, message_tokens
 from legato.wire import shape
 
 Count = Callable[[str], int]
 
+CODES: dict[str, Rule] = {**RULES, **{rule.code: rule for rule in (microcompact.STALE, snip.OVER, shrink.LONG)}}
+"""Every code that a change may carry: those of the rules, and those of the ways to save tokens."""
+
+RANGES = 4
+"""A line names so many places or ranges of places; of more it says how many messages they are."""
+
 
 class Ledger:
-    """Tokens of requests, by one counter. Each message object is counted once."""
+    """Tokens of requests, by one counter, and how a message is written. Each message object is counted once."""
 
-    def __init__(self, count: Count, rates: Rates) -> None:
+    def __init__(self, count: Count, rates: Rates, encode: Callable[[Message], tuple[Json, ...]]) -> None:
         self.count = count
         self.rates = rates
+        self.encode = encode
         self._known: dict[int, tuple[Message, int]] = {}
 
     def message(self, message: Message) -> int:
@@ -87,8 +95,8 @@ class Change:
         """As JSON. `contents` adds the messages before and after, and the texts that are gone."""
         row: dict[str, Json] = {"code": self.code, "at": self.at, "reason": self.reason, "tokens": self.tokens}
         if contents:
-            row["before"] = [describe(message) for message in self.old]
-            row["after"] = [describe(message) for message in self.new]
+            row["before"] = [item for message in self.old for item in self._ledger.encode(message)]
+            row["after"] = [item for message in self.new for item in self._ledger.encode(message)]
             row["removed"] = list(self.removed)
             if self._heads is not None:
                 row["head_before"], row["head_after"] = map(dict, self._heads)
@@ -130,13 +138,15 @@ class Report:
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
-    def lines(self) -> list[str]:
-        """The report as a person reads it: the account, then the changes, neighbours of one code together."""
+    def lines(self, full: bool = False) -> list[str]:
+        """The report as a person reads it: the account, then a line a code, or if `full` a line a reason."""
         budget = "no window is known, so nothing was cut" if self.budget is None else f"budget {self.budget:,}"
-        lines = [f"{self.tokens_in:,} -> {self.tokens_out:,} tokens ({budget}), {_count(self.changes, 'change')}"]
-        for group in grouped(self.changes):
-            lines.append("  " + summary(group))
-        lines.extend(f"  note: {note}" for note in self.notes)
+        if not self.changes:
+            lines = [f"{self.tokens_in:,} tokens ({budget}), nothing had to change"]
+        else:
+            lines = [f"{self.tokens_in:,} -> {self.tokens_out:,} tokens ({budget}), {_count(self.changes, 'change')}"]
+        lines += table(self.changes, full)
+        lines += [f"  note: {note}" for note in self.notes]
         return lines
 
     def to_dict(self, contents: bool = False) -> dict[str, Json]:
@@ -151,51 +161,53 @@ class Report:
         }
 
     def diff(self) -> str:
-        """What was sent against what came in, as a unified diff of one line a message field."""
-        before = [line for message in self._before.transcript for line in _lines(message)]
-        after = [line for message in self._after.transcript for line in _lines(message)]
-        return "\n".join(difflib.unified_diff(before, after, "before", "after", lineterm="", n=2))
+        """What came in against what is sent, a piece a message: `@@ [index] role @@` with its unified diff."""
+        before, after = self._before.transcript, self._after.transcript
+        kept = {at for message in after for at in message.origin}
+        heads = [_pretty(request.head) for request in (self._before, self._after)]
+        lines = _hunk("head", *heads)
+        at = 0
+        for message in (*after, None):
+            end = len(before) if message is None else max(message.origin, default=at - 1) + 1
+            for gone in range(at, end):
+                if gone not in kept:
+                    lines += _hunk(f"[{gone}] {before[gone].role}, dropped", _lines(before[gone]), [])
+            at = max(at, end)
+            if message is not None and not (len(message.origin) == 1 and before[message.origin[0]] is message):
+                old = [line for origin in message.origin for line in _lines(before[origin])]
+                where = ranges(message.origin) if message.origin else "added"
+                lines += _hunk(f"{where} {message.role}", old, _lines(message))
+        return "\n".join(lines)
 
 
-def grouped(changes: Iterable[Change]) -> list[list[Change]]:
-    """The changes in order, neighbours of one code together."""
-    groups: list[list[Change]] = []
+def table(changes: Iterable[Change], full: bool = False) -> list[str]:
+    """The changes in columns: code and name, tokens, where, why. A line a code, or if `full` a line a reason."""
+    groups: dict[tuple[str, str], list[Change]] = {}
     for change in changes:
-        if groups and groups[-1][0].code == change.code and (len(groups[-1][0].new) == 0) == (len(change.new) == 0):
-            groups[-1].append(change)
+        groups.setdefault((change.code, change.reason if full else ""), []).append(change)
+    rows = []
+    for (code, _), group in groups.items():
+        reasons = list(dict.fromkeys(change.reason for change in group))
+        why = reasons[0] + (f"; and {len(reasons) - 1:,} more like it" if len(reasons) > 1 else "")
+        where = ranges([change.at for change in group], None if full else RANGES)
+        rows.append((f"{code} {CODES[code].name}", f"{sum(change.tokens for change in group):+,}", where, why))
+    rule, cost, place = (max((len(row[column]) for row in rows), default=0) for column in range(3))
+    return [f"  {row[0]:<{rule}}  {row[1]:>{cost}}  {row[2]:<{place}}  {row[3]}" for row in rows]
+
+
+def ranges(places: Iterable[int | None], most: int | None = None) -> str:
+    """Indexes as `[2] [4..9]`, the head as `head`. Where there are more than `most`, how many messages that is."""
+    found = sorted({at for at in places if at is not None})
+    runs: list[list[int]] = []
+    for at in found:
+        if runs and at == runs[-1][-1] + 1:
+            runs[-1][1:] = [at]
         else:
-            groups.append([change])
-    return groups
-
-
-def summary(group: Sequence[Change]) -> str:
-    """One line for changes of one code: where, why, and the tokens."""
-    places = sorted({change.at for change in group if change.at is not None})
-    tokens = sum(change.tokens for change in group)
-    where = "head" if not places else f"[{places[0]}]" if len(places) == 1 else f"[{places[0]}..{places[-1]}]"
-    more = f" (and {len(group) - 1:,} more)" if len(group) > 1 else ""
-    return f"{group[0].code} {where} {group[0].reason}{more}, {tokens:+,} tokens"
-
-
-def describe(message: Message) -> Json:
-    """A message as JSON: the wire's own where it is unchanged, else its role and parts."""
-    if message.raw is not None:
-        return message.raw
-    return {"role": message.role, "parts": [_described(part) for part in message.parts]}
-
-
-def _described(part: Part) -> Json:
-    match part:
-        case Text():
-            return {"text": part.text}
-        case Reasoning():
-            return {part.field: part.text or part.raw}
-        case ToolCall():
-            return {"call": part.name, "id": part.id, "arguments": part.arguments}
-        case ToolResult():
-            return {"result_of": part.call_id, "name": part.name, "parts": [_described(inner) for inner in part.parts]}
-        case Media() | Opaque():
-            return part.raw
+            runs.append([at])
+    shown = [f"[{'..'.join(map(str, run))}]" for run in runs[:most]]
+    if len(shown) < len(runs):
+        shown.append(f"… {len(found):,} messages")
+    return " ".join(shown) or "head"
 
 
 def texts(parts: Iterable[Part]) -> list[str]:
@@ -223,11 +235,36 @@ def _json(value: Json) -> str:
         raise WireError("", "JSON nested too deeply") from None
 
 
+def _hunk(title: str, old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """A title and the lines that differ, each with a neighbour; nothing if none do."""
+    lines = list(difflib.unified_diff(old, new, lineterm="", n=1))[3:]
+    return [f"@@ {title} @@", *["   …" if line.startswith("@@") else line for line in lines]] if lines else []
+
+
 def _lines(message: Message) -> list[str]:
-    lines = [f"{message.role}:"]
-    for part in message.parts:
-        lines.extend(f"    {line}" for line in json.dumps(_described(part), ensure_ascii=False, indent=1).splitlines())
-    return lines
+    """A message as lines: its role and fields, then what each part says."""
+    fields = {"role": message.role, "name": message.name, **message.extra}
+    lines = [f"{key}: {_json(value)}" for key, value in fields.items() if value is not None or key in message.extra]
+    return lines + [line for part in message.parts for line in _said(part)]
+
+
+def _said(part: Part) -> list[str]:
+    match part:
+        case Text():
+            return part.text.split("\n")
+        case Reasoning():
+            return [f"{part.field}:", *(part.text or _json(part.raw)).split("\n")]
+        case ToolCall():
+            arguments = part.arguments if isinstance(part.arguments, str) else _json(part.arguments)
+            return [f"call {part.name} (id {part.id}): {arguments}"]
+        case ToolResult():
+            return [f"result of {part.call_id}:", *[line for inner in part.parts for line in _said(inner)]]
+        case Media() | Opaque():
+            return [_json(part.raw)]
+
+
+def _pretty(head: Fields) -> list[str]:
+    return [f"{key}: {_json(value)}" for key, value in head.items()]
 
 
 def _count(things: Sequence[object], name: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from legato.edits import Edit, Request
-from legato.fit.units import Unit, asks, units
+from legato.fit.units import Unit, units
 from legato.messages import Message, ToolResult, Transcript, changed
 from legato.profiles import Profile
 from legato.rules.violation import Rule
@@ -28,6 +28,8 @@ class Cut:
         self.transcript: Transcript = request.transcript
         self.units = units(self.transcript, profile)
         costs = [cost(message) for message in self.transcript]
+        if profile.alternates:
+            self._discount_merges(costs, cost)
         self.pinned = sum(tokens for tokens, message in zip(costs, self.transcript, strict=True) if message.is_system)
         self._openers = self._find_openers()
         self._tokens = [0] * (len(self.units) + 1)
@@ -73,6 +75,14 @@ class Cut:
                     made.append(Edit(at, (self._opener(at),), OVER.code, "its results were dropped to fit the budget"))
         return made
 
+    def _discount_merges(self, costs: list[int], cost: Callable[[Message], int]) -> None:
+        """Take off what a message costs by itself where it will be merged with the one before it."""
+        alone = {role: cost(Message(role)) - 1 for role in ("user", "assistant")}
+        for at in range(1, len(costs)):
+            role = self.transcript[at].role
+            if role in alone and self.transcript[at - 1].role == role:
+                costs[at] -= min(costs[at], alone[role])
+
     def _unit_costs(self, unit: Unit, costs: list[int]) -> list[int]:
         return [costs[at] for at in range(unit.start, unit.end) if not self.transcript[at].is_system]
 
@@ -83,9 +93,9 @@ class Cut:
         for unit in self.units:
             found.append(None if self.transcript[unit.start].role == "user" and unit.asks else before)
             for at in range(unit.start, unit.end):
-                if asks(self.transcript[at]):
+                if self.transcript[at].asks:
                     before = at
-        return found
+        return found or [None]
 
     def _opener(self, at: int) -> Message:
         message = self.transcript[at]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from legato.messages import Message, Text, ToolResult, Transcript
+from legato.messages import Message, Transcript
 from legato.profiles import Profile
 
 
@@ -36,17 +36,9 @@ def units(transcript: Transcript, profile: Profile) -> list[Unit]:
             if any(other.calls for other in transcript[at:end]):
                 while end < size and _answers(transcript[end]):
                     end += 1
-        found.append(Unit(at, end, any(asks(other) for other in transcript[at:end])))
+        found.append(Unit(at, end, any(other.asks for other in transcript[at:end])))
         at = end
     return found
-
-
-def asks(message: Message) -> bool:
-    """Whether a user says something in it: text that is not blank, or anything that is no tool result."""
-    if message.role != "user":
-        return False
-    others = [part for part in message.parts if type(part) is not ToolResult]
-    return any(type(part) is not Text or part.text.strip() for part in others)
 
 
 def _answers(message: Message) -> bool:

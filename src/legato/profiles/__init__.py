@@ -9,27 +9,15 @@ choice. What rests on a `U` fact is never more than a warning.
 from __future__ import annotations
 
 import re
-import tomllib
-from fnmatch import fnmatchcase
-from functools import cache
-from importlib import resources
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Literal
 from urllib.parse import unquote
 
 import msgspec
 
-from legato.errors import UnknownProfile
+from legato.profiles.load import NAMES, Fact, facts_of, knows, layers
 
-
-class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A fact as the file states it."""
-
-    value: Any
-    source: str
-    date: str
-    grade: Literal["R", "S", "D", "P", "C", "U", "L"] = "D"
-    error: str = ""
-    note: str = ""
+__all__ = ["NAMES", "Fact", "Profile", "get"]
 
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -69,10 +57,14 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     """A user message may follow a tool result directly."""
     parallel_calls: bool = True
     """A turn may call several tools."""
+    calls_contiguous: bool = False
+    """Nothing stands between the calls of one turn (where each call is an item of its own)."""
     result_names: bool = False
     """A result must carry the name of its tool."""
     result_media: tuple[str, ...] = ("image", "audio", "video", "document")
     """The kinds of media that a result may hold, and the model sees there."""
+    media_in: tuple[str, ...] = ("system", "user", "assistant")
+    """The roles whose messages may hold media (for results see `result_media`)."""
     empty_error_results: bool = True
     """A result flagged as an error may be empty."""
 
@@ -160,8 +152,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     """An assistant message of nothing but reasoning is accepted."""
     reasoning_bound: bool = False
     """Signed reasoning is bound to everything before it: where that was changed it is refused."""
-    call_signatures: bool = False
-    """The first call of each step of the newest turn must carry a thought signature."""
+    call_signature: str = ""
+    """The stand-in for the thought signature that the first call of each step must carry; empty: none is wanted."""
     items_bound: bool = False
     """Reasoning items and the items that followed them are accepted only together (OpenAI Responses)."""
 
@@ -179,9 +171,6 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     truncates: bool = False
     """The provider cuts or accepts an overlong request without an error."""
 
-    overflow: tuple[str, ...] = ()
-    """Patterns of the texts with which it says that a request is too long."""
-
     def severity(self, fact: str) -> Literal["error", "warning"]:
         """How bad it is to go against a fact: a fact nobody verified only warns."""
         found = self.evidence.get(fact)
@@ -196,53 +185,26 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
         return re.compile(self.name_pattern) if self.name_pattern else None
 
 
-NAMES = tuple(
-    sorted(
-        file.name.removesuffix(".toml") for file in resources.files(__name__).iterdir() if file.name.endswith(".toml")
-    )
-)
-
-
-@cache
+@lru_cache(maxsize=1024)
 def get(name: str) -> Profile:
     """The profile called `provider` or `provider:model`. Raises `UnknownProfile` with the names there are."""
     provider, _, model = unquote(name).partition(":")
-    layers = _layers(provider)
-    top = layers[-1]
-    generation = _generation(top, model) if model else None
-    facts: dict[str, dict[str, Any]] = {}
-    for layer in layers:
-        facts.update(layer.get("facts", {}))
-    if generation is not None:
-        facts.update(generation.get("facts", {}))
-    evidence = {key: msgspec.convert(fact, Fact) for key, fact in facts.items()}
-    values = {key: fact.value for key, fact in evidence.items()}
+    files = layers(provider)
+    newest = next((file.newest for file in reversed(files) if file.newest is not None), "")
+    known = not model or knows(files, model)
+    note = "" if known else f"nothing is known about the model {model!r} itself"
+    if not known and newest:
+        note += f"; the facts of {newest}, the newest known, are used"
+    facts = facts_of(files, model if known else newest)
     return msgspec.convert(
         {
+            **{fact: facts[fact].value for fact in facts},
             "name": name,
-            "title": top["title"] + (f", {model}" if model else ""),
-            "format": next(layer["format"] for layer in reversed(layers) if "format" in layer),
-            "models": tuple(match for entry in top.get("models", ()) for match in entry["match"]),
-            "note": "" if not model or generation is not None else f"no facts about the model {model!r} itself",
-            "evidence": evidence,
-            **values,
+            "title": files[-1].title + (f", {model}" if model else ""),
+            "format": next((file.format for file in reversed(files) if file.format), "openai-chat"),
+            "models": tuple(dict.fromkeys(match for file in files for entry in file.models for match in entry.match)),
+            "evidence": facts,
+            "note": note,
         },
         Profile,
     )
-
-
-def _layers(provider: str) -> list[dict[str, Any]]:
-    """The file of a provider after the files it extends, the most general first."""
-    if provider not in NAMES:
-        raise UnknownProfile(f"no profile {provider!r}; there are: {', '.join(NAMES)}")
-    text = resources.files(__name__).joinpath(f"{provider}.toml").read_text(encoding="utf-8")
-    file = tomllib.loads(text)
-    return [*(_layers(file["extends"]) if "extends" in file else ()), file]
-
-
-def _generation(file: dict[str, Any], model: str) -> dict[str, Any] | None:
-    """The first entry of `models` with a pattern that matches the model's name."""
-    for entry in file.get("models", ()):
-        if any(fnmatchcase(model.lower(), pattern) for pattern in entry["match"]):
-            return dict(entry)
-    return None

@@ -1,8 +1,8 @@
 """The rules: what providers refuse, and how it is mended.
 
-One file a family; each family is one walk, `find(request, profile)`, that yields the violations of its several codes
-and reads what is allowed from the profile's facts. `RULES` is the table of all codes, `FAMILIES` the order in which
-they are mended. Every code has a page in `docs/rules/`.
+One file a family (PAIR, THINK and BODY have more than one part); each is one walk, `find(request, profile)`, that
+yields the violations of its several codes and reads what is allowed from the profile's facts. `RULES` is the table of
+all codes, `FAMILIES` the order in which they are mended. Every code has a page in `docs/rules/`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,30 @@ from collections.abc import Callable, Iterator
 
 from legato.edits import Request
 from legato.profiles import Profile
-from legato.rules import body, name, pair, role
+from legato.rules import body, head, items, layout, media, name, pair, role, size, think
 from legato.rules.violation import Fix, Rule, Violation
 
 Family = Callable[[Request, Profile], Iterator[Violation]]
 
-FAMILIES: tuple[Family, ...] = (pair.find, name.find, body.find, role.find)
+LOCAL: tuple[Family, ...] = (
+    pair.find,
+    layout.find,
+    name.find,
+    think.find,
+    items.find,
+    body.find,
+    media.find,
+    head.find,
+)
+"""What is mended before the fit too: it concerns a message by itself, or a call and its result."""
 
-LOCAL: tuple[Family, ...] = (pair.find, name.find, body.find)
-"""The families that are mended before the fit too: they concern a message by itself, or a call and its result."""
+FAMILIES: tuple[Family, ...] = (*LOCAL, role.find, size.find)
+"""All, in the order in which they are mended."""
 
 RULES: dict[str, Rule] = {
-    rule.code: rule for table in (pair.TABLE, name.TABLE, body.TABLE, role.TABLE) for rule in table
+    rule.code: rule
+    for module in (pair, layout, name, think, items, body, media, head, role, size)
+    for rule in module.TABLE
 }
 
 __all__ = ["FAMILIES", "LOCAL", "RULES", "Family", "Fix", "Rule", "Violation"]

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias, TypeGuard
 
 from legato.edits import Edit, Request
-from legato.messages import Fields, Message, Part, Reasoning, Text, ToolCall, ToolResult, Transcript, changed
+from legato.messages import Fields, Message, Part, Reasoning, Text, ToolCall, ToolResult, changed
 from legato.profiles import Profile
-from legato.rules.violation import Fix, Rule, Safety, Severity, Violation, index
+from legato.rules.violation import Fix, Rule, Safety, Severity, Violation
+from legato.wire import shape
 
 NOTHING = Rule("BODY001", "empty-request", "There is no message at all.")
 EMPTY = Rule("BODY002", "empty-message", "A message says nothing and calls nothing.")
@@ -18,10 +19,15 @@ NO_CALLS = Rule("BODY004", "empty-tool-calls", "`tool_calls` is an empty list.")
 ARGUMENTS = Rule("BODY005", "arguments-not-an-object", "The arguments of a past call are not a JSON object.")
 SURROGATE = Rule("BODY006", "lone-surrogate", "A text holds half of a surrogate pair, which no encoding can carry.")
 BLANK = Rule("BODY007", "blank-text-block", "A text block holds nothing, or nothing but white space.")
-TABLE = (NOTHING, EMPTY, NULL, NO_CALLS, ARGUMENTS, SURROGATE, BLANK)
+BESIDE = Rule("BODY008", "text-beside-calls", "A message has text and calls, where it may have only one of them.")
+SILENT = Rule("BODY009", "no-text-beside-calls", "The content beside calls is null or empty, where it has to be text.")
+FIELD = Rule("BODY010", "unknown-field", "A message has a field that the provider refuses.")
+TABLE = (NOTHING, EMPTY, NULL, NO_CALLS, ARGUMENTS, SURROGATE, BLANK, BESIDE, SILENT, FIELD)
 
-UNPARSED = "_raw"
-"""The key under which arguments that are no JSON object keep their text."""
+FILLER = "."
+"""The text of a message that only calls, where the provider wants one."""
+OWN_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "function_call")
+"""The fields that a codec reads into parts: they are judged by other rules."""
 
 
 def find(request: Request, profile: Profile) -> Iterator[Violation]:
@@ -33,25 +39,25 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
         for judge in JUDGES:
             finding = judge(message, profile)
             if finding is not None:
-                yield _violation(transcript, at, *finding)
+                yield _violation(request, at, *finding)
 
 
-Finding: TypeAlias = tuple[Rule, str, str, Message | None, Severity, Safety]
-"""A rule, what is wrong, how it is mended, the message mended (None: dropped), how bad it is, what the fix costs."""
+Finding: TypeAlias = tuple[Rule, str, str, tuple[Message, ...], Severity, Safety]
+"""A rule, what is wrong, how it is mended, what stands there then, how bad it is, what the fix costs."""
 
 
 def _violation(
-    transcript: Transcript,
+    request: Request,
     at: int,
     rule: Rule,
     reason: str,
     title: str,
-    new: Message | None,
+    new: tuple[Message, ...],
     severity: Severity,
     safety: Safety,
 ) -> Violation:
-    where = index(transcript, at)
-    edit = Edit(at, () if new is None else (new,), rule.code, reason)
+    where = request.index(at)
+    edit = Edit(at, new, rule.code, reason)
     return Violation(rule.code, where, reason, severity, f"[{where}]", Fix(title, safety, (edit,)))
 
 
@@ -59,7 +65,7 @@ def _surrogates(message: Message, _: Profile) -> Finding | None:
     new = map_text(message, _well_formed)
     if new is message:
         return None
-    return SURROGATE, "a text holds a lone surrogate", "put U+FFFD in its place", new, "error", "lossy"
+    return SURROGATE, "a text holds a lone surrogate", "put U+FFFD in its place", (new,), "error", "lossy"
 
 
 def _empty(message: Message, profile: Profile) -> Finding | None:
@@ -72,7 +78,7 @@ def _empty(message: Message, profile: Profile) -> Finding | None:
     if not said and profile.empty_text and not (message.role == "assistant" and not profile.empty_messages):
         return None
     safety: Safety = "safe" if not message.parts or said == list(message.parts) else "lossy"
-    return EMPTY, f"the {message.role} message is empty", "drop it", None, profile.severity("empty_messages"), safety
+    return EMPTY, f"the {message.role} message is empty", "drop it", (), profile.severity("empty_messages"), safety
 
 
 def _is_blank(text: str, profile: Profile) -> bool:
@@ -99,7 +105,7 @@ def _null(message: Message, profile: Profile) -> Finding | None:
     else:
         return None
     reason = "the content is null or an empty list"
-    return NULL, reason, "make it an empty text", new, profile.severity("null_content"), "safe"
+    return NULL, reason, "make it an empty text", (new,), profile.severity("null_content"), "safe"
 
 
 def _filled(result: ToolResult) -> ToolResult:
@@ -116,7 +122,7 @@ def _no_calls(message: Message, profile: Profile) -> Finding | None:
     if profile.empty_calls or message.extra.get("tool_calls") != []:
         return None
     new = changed(message, extra=_without(message.extra, "tool_calls"))
-    return NO_CALLS, "tool_calls is an empty list", "drop the field", new, profile.severity("empty_calls"), "safe"
+    return NO_CALLS, "tool_calls is an empty list", "drop the field", (new,), profile.severity("empty_calls"), "safe"
 
 
 def _arguments(message: Message, profile: Profile) -> Finding | None:
@@ -127,7 +133,7 @@ def _arguments(message: Message, profile: Profile) -> Finding | None:
         return None
     reason = "the arguments of a call are not a JSON object"
     title = "wrap them in one"
-    return ARGUMENTS, reason, title, changed(message, parts=parts), profile.severity("arguments"), "safe"
+    return ARGUMENTS, reason, title, (changed(message, parts=parts),), profile.severity("arguments"), "safe"
 
 
 def _with_object(call: ToolCall) -> ToolCall:
@@ -135,12 +141,12 @@ def _with_object(call: ToolCall) -> ToolCall:
     if call.free or isinstance(call.arguments, dict) or call.arguments is None:
         return call
     if not isinstance(call.arguments, str):
-        return changed(call, arguments={} if call.arguments == [] else {UNPARSED: call.arguments})
+        return changed(call, arguments={} if call.arguments == [] else {shape.UNPARSED: call.arguments})
     if is_object(call.arguments):
         return call
     text = call.arguments.strip()
     nothing = text in ("", "[]", "null")
-    return changed(call, arguments="{}" if nothing else json.dumps({UNPARSED: text}, ensure_ascii=False))
+    return changed(call, arguments="{}" if nothing else json.dumps({shape.UNPARSED: text}, ensure_ascii=False))
 
 
 def is_object(text: str) -> bool:
@@ -155,6 +161,49 @@ def _refuse(constant: str) -> None:
     raise ValueError(constant)
 
 
+def _beside(message: Message, profile: Profile) -> Finding | None:
+    """Text and calls of one turn become two messages, where the provider takes only one of them in a message."""
+    if profile.text_with_calls or not message.calls:
+        return None
+    said = tuple([part for part in message.parts if not isinstance(part, ToolCall)])
+    if not any(not isinstance(part, Text) or part.text for part in said):
+        return None
+    text = changed(message, parts=said)
+    calls = Message("assistant", message.calls, message.origin, message.name)
+    reason = "text and calls stand in one message"
+    return BESIDE, reason, "make it two", (text, calls), profile.severity("text_with_calls"), "safe"
+
+
+def _silent(message: Message, profile: Profile) -> Finding | None:
+    """The content of a message that only calls: some providers want a string, some one that says something."""
+    if not message.calls or (profile.null_with_calls and profile.empty_with_calls):
+        return None
+    said = [part for part in message.parts if not isinstance(part, ToolCall | Reasoning)]
+    empty = not said and message.extra.get("content") is None
+    if all(isinstance(part, Text) and not part.text for part in said):
+        fact, text = ("empty_with_calls", FILLER) if not profile.empty_with_calls else ("null_with_calls", "")
+        if fact == "null_with_calls" and not empty:
+            return None
+        rest = tuple([part for part in message.parts if part not in said])
+        new = changed(message, parts=(Text(text, flat=True), *rest), extra=_without(message.extra, "content"))
+        reason = "the content beside calls is null or empty"
+        return SILENT, reason, "make it a text", (new,), profile.severity(fact), "safe"
+    return None
+
+
+def _fields(message: Message, profile: Profile) -> Finding | None:
+    allowed = profile.message_keys
+    if not allowed:
+        return None
+    unknown = [key for key in message.extra if key not in allowed and key not in OWN_FIELDS and key[:1] != "_"]
+    if not unknown:
+        return None
+    rest = {key: value for key, value in message.extra.items() if key not in unknown}
+    reason = f"the provider refuses the field {', '.join(unknown)}"
+    new = changed(message, extra=rest)
+    return FIELD, reason, "leave it out", (new,), profile.severity("message_keys"), "lossy"
+
+
 def _blank_blocks(message: Message, profile: Profile) -> Finding | None:
     if profile.empty_text:
         return None
@@ -162,7 +211,7 @@ def _blank_blocks(message: Message, profile: Profile) -> Finding | None:
     if len(kept) == len(message.parts):
         return None
     new = changed(message, parts=kept)
-    return BLANK, "a text block is blank", "drop the block", new, profile.severity("blank_text"), "safe"
+    return BLANK, "a text block is blank", "drop the block", (new,), profile.severity("blank_text"), "safe"
 
 
 def _is_block(part: Part) -> TypeGuard[Text]:
@@ -206,4 +255,4 @@ def _well_formed(text: str) -> str:
     return text
 
 
-JUDGES = (_surrogates, _empty, _null, _no_calls, _arguments, _blank_blocks)
+JUDGES = (_surrogates, _empty, _null, _no_calls, _arguments, _blank_blocks, _silent, _fields, _beside)

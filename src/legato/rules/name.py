@@ -16,7 +16,7 @@ from legato.edits import HEAD, Edit, Request
 from legato.messages import Message, ToolCall, ToolResult, Transcript, changed
 from legato.profiles import Profile
 from legato.rules.pair import Call, match, turns
-from legato.rules.violation import Fix, Rule, Violation, index
+from legato.rules.violation import Fix, Rule, Violation
 from legato.wire import tools
 
 REUSED = Rule("NAME001", "reused-call-id", "Two calls share an id where ids must differ.")
@@ -33,16 +33,19 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     transcript = request.transcript
     calls, _ = match(transcript)
     if calls:
-        yield from _ids(transcript, calls, profile)
+        yield from _ids(request, calls, profile)
     if profile.name_shape is not None:
         yield from _names(request, profile.name_shape, profile)
 
 
-def _ids(transcript: Transcript, calls: list[Call], profile: Profile) -> Iterator[Violation]:
+def _ids(request: Request, calls: list[Call], profile: Profile) -> Iterator[Violation]:
+    transcript = request.transcript
     taken = {call.call.id for call in calls if call.call.id}
     renamed: dict[int, dict[int, str]] = {}
     found: list[tuple[Rule, Call, str]] = []
     seen: Counter[str | None] = Counter()
+    minted: dict[tuple[str | None, int], str] = {}
+    nameless = 0
     for _, turn in turns(transcript, calls, profile):
         if profile.ids_unique == "turn":
             seen.clear()
@@ -50,7 +53,10 @@ def _ids(transcript: Transcript, calls: list[Call], profile: Profile) -> Iterato
             old = call.call.id or None
             fault = _fault(old, seen[old], profile)
             if fault is not None:
-                new = _mint(f"{old}#{seen[old]}" if old is None or seen[old] else old, taken)
+                nth = nameless if old is None else seen[old]
+                nameless += old is None
+                new = minted.get((old, nth)) or _mint(f"{old}#{nth}" if old is None or nth else old, taken)
+                minted[old, nth] = new
                 found.append((fault[0], call, fault[1]))
                 for at, part in ((call.at, call.part), *call.results):
                     renamed.setdefault(at, {})[part] = new
@@ -59,7 +65,7 @@ def _ids(transcript: Transcript, calls: list[Call], profile: Profile) -> Iterato
     edits = {at: _rename(transcript, at, ids, *reasons[at]) for at, ids in renamed.items()}
     for rule, call, reason in found:
         fix = Fix("give call and result a new id", "safe", tuple(edits[at] for at in call.places))
-        where = index(transcript, call.at)
+        where = request.index(call.at)
         severity = profile.severity(
             "ids_unique" if rule is REUSED else "id_pattern" if profile.id_pattern else "id_max"
         )
@@ -126,7 +132,7 @@ def _names(request: Request, shape: re.Pattern[str], profile: Profile) -> Iterat
         if found:
             reason = f"the tool name {found[0]!r} does not match {profile.name_pattern}"
             edit = Edit(at, (_with_names(message, new),), BAD_NAME.code, reason)
-            where = index(request.transcript, at)
+            where = request.index(at)
             yield _bad_name(where, f"[{where}]", reason, edit, profile)
 
 

@@ -8,13 +8,16 @@ position. Real results are moved back to their call; only what is really missing
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 
+from legato import wire
 from legato.edits import Edit, Request
 from legato.messages import Message, Part, Text, ToolCall, ToolResult, Transcript, changed, text_of
 from legato.profiles import Profile
-from legato.rules.violation import Fix, Rule, Safety, Violation, index
+from legato.rules.violation import Fix, Rule, Safety, Violation
 
 ORPHAN = Rule("PAIR001", "orphan-tool-result", "A tool result answers no call before it.")
 MISSING = Rule("PAIR002", "missing-tool-result", "A tool call has no result.")
@@ -58,7 +61,7 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     calls, orphans = match(transcript)
     if not calls and not orphans:
         return
-    repair = _Repair(transcript, profile)
+    repair = _Repair(request, profile)
     for at, part in orphans:
         result = transcript[at].parts[part]
         assert isinstance(result, ToolResult)
@@ -72,7 +75,7 @@ def match(transcript: Transcript) -> tuple[list[Call], list[tuple[int, int]]]:
     """The calls in order, each with its results (the first is its answer, more are duplicates), and the orphans."""
     calls: list[Call] = []
     orphans: list[tuple[int, int]] = []
-    open_calls: dict[str | None, list[list[Call]]] = {}
+    open_calls: dict[str | None, list[deque[Call]]] = {}
     newest: dict[str | None, Call] = {}
     for at, message in enumerate(transcript):
         for part, value in enumerate(message.parts):
@@ -86,14 +89,14 @@ def match(transcript: Transcript) -> tuple[list[Call], list[tuple[int, int]]]:
                 if turns and turns[-1][0].at == at:
                     turns[-1].append(call)
                 else:
-                    turns.append([call])
+                    turns.append(deque((call,)))
                 newest[key] = call
             elif kind is ToolResult:
                 assert isinstance(value, ToolResult)
                 key = value.call_id or None
                 turns = open_calls.get(key, [])
                 if turns:
-                    turns[-1].pop(0).results.append((at, part))
+                    turns[-1].popleft().results.append((at, part))
                     if not turns[-1]:
                         turns.pop()
                 elif key in newest:
@@ -127,8 +130,10 @@ class _Repair:
     number of faults in one message is mended in one pass.
     """
 
-    def __init__(self, transcript: Transcript, profile: Profile) -> None:
-        self.transcript = transcript
+    def __init__(self, request: Request, profile: Profile) -> None:
+        self.request = request
+        self.transcript = request.transcript
+        self._ordinals: dict[int, list[int]] = {}
         self.profile = profile
         self.found: list[_Fault] = []
         self.dropped: dict[int, set[int]] = {}
@@ -145,6 +150,7 @@ class _Repair:
         """Judge one turn: its half calls, then the result of each call and where it stands."""
         block = self._block(end)
         target = block[-1] if block else end
+        standing = set(block)
         for call in calls:
             if call.half:
                 fault = self.drop(
@@ -157,8 +163,8 @@ class _Repair:
             if answer is None:
                 reason = f"{call.label} has no result"
                 fault = self._report(MISSING, call.at, call.part, reason, "add a result that says so")
-                self._add(fault, target, Message("tool", (_synthetic(call.call),)), reason)
-            elif self.profile.results_adjacent and answer[0] not in block:
+                self._add(fault, target, _synthetic(call.call, self.profile.format), reason)
+            elif self.profile.results_adjacent and answer[0] not in standing:
                 self._move(call, answer, target)
         if self.profile.results_first:
             self._reorder(block)
@@ -170,7 +176,7 @@ class _Repair:
             safety: Safety = "lossy" if fault.rule in LOSSY else "safe"
             fix = Fix(fault.title, safety, tuple(edits[at] for at in fault.touched))
             severity = self.profile.severity("results_adjacent") if fault.rule is DETACHED else "error"
-            at = index(self.transcript, fault.at)
+            at = self.request.index(fault.at)
             yield Violation(fault.rule.code, at, fault.reason, severity, self._place(fault.at, fault.part), fix)
 
     def _choose(self, call: Call) -> tuple[int, int] | None:
@@ -191,8 +197,8 @@ class _Repair:
     def _move(self, call: Call, answer: tuple[int, int], target: int) -> None:
         reason = f"the result of {call.label} stands apart from its call"
         fault = self._report(DETACHED, *answer, reason, "move it to its call")
-        self._remove(fault, *answer, f"{reason}: moved to message {index(self.transcript, call.at)}")
-        came = index(self.transcript, answer[0])
+        self._remove(fault, *answer, f"{reason}: moved to message {self.request.index(call.at)}")
+        came = self.request.index(answer[0])
         message = self.transcript[answer[0]]
         alone = message if len(message.parts) == 1 else Message("tool", (self._result(answer),), message.origin)
         self._add(fault, target, alone, f"{reason}: moved here from message {came}")
@@ -244,11 +250,14 @@ class _Repair:
 
     def _place(self, at: int, part: int) -> str:
         message = self.transcript[at]
-        where = f"[{index(self.transcript, at)}]"
+        where = f"[{self.request.index(at)}]"
         if self.profile.results_in == "user":
             return f"{where}.content[{part}]"
-        calls_before = sum(type(value) is ToolCall for value in message.parts[:part])
-        return f"{where}.tool_calls[{calls_before}]" if type(message.parts[part]) is ToolCall else where
+        if type(message.parts[part]) is not ToolCall:
+            return where
+        if at not in self._ordinals:
+            self._ordinals[at] = list(accumulate((type(value) is ToolCall for value in message.parts), initial=0))
+        return f"{where}.tool_calls[{self._ordinals[at][part]}]"
 
     def _edit(self, at: int) -> Edit:
         """What stands at a message once every part is dropped and every result added."""
@@ -285,5 +294,8 @@ class _Fault:
     touched: list[int] = field(default_factory=list)
 
 
-def _synthetic(call: ToolCall) -> ToolResult:
-    return ToolResult(call.id, (Text(BACKFILL, flat=True),), call.name, error=True)
+def _synthetic(call: ToolCall, form: str) -> Message:
+    """The message that answers a call whose result is lost."""
+    text = (Text(BACKFILL, flat=True),)
+    result = ToolResult(call.id, text, call.name, error=True, extra=wire.answer_fields(call, form))
+    return Message("function" if "function_call" in call.extra else "tool", (result,))

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
-from legato.edits import Edit, Request
-from legato.messages import Message, Reasoning, Text, ToolCall, ToolResult, Transcript, changed, user
+from legato.edits import HEAD, Edit, Request
+from legato.messages import Message, Reasoning, Text, ToolCall, ToolResult, changed, user
 from legato.profiles import Profile
-from legato.rules.merge import merge
-from legato.rules.violation import Fix, Rule, Safety, Severity, Violation, index
+from legato.rules.merge import JOINT, merge
+from legato.rules.violation import Fix, Rule, Safety, Violation
+from legato.wire import system
 
 UNKNOWN = Rule("ROLE001", "unknown-role", "The provider does not know the role.")
 SYSTEM = Rule("ROLE002", "misplaced-system", "A system message stands where the provider takes none.")
-REPEAT = Rule(
-    "ROLE003", "repeated-role", "Two messages of one role in a row, where the provider wants them to alternate."
-)
+REPEAT = Rule("ROLE003", "repeated-role", "Two messages of one role in a row, where they have to alternate.")
 TRAILING = Rule(
     "ROLE004", "trailing-assistant", "The last message is the assistant's, and the provider takes no prefill."
 )
 LEADING = Rule("ROLE005", "leading-assistant", "The first message that is not system is not the user's.")
 AFTER = Rule("ROLE006", "user-after-result", "A user message follows a tool result directly.")
-TABLE = (UNKNOWN, SYSTEM, REPEAT, TRAILING, LEADING, AFTER)
+NO_USER = Rule("ROLE007", "no-user-message", "No user says anything in the whole history.")
+SPACE = Rule("ROLE008", "prefill-ends-in-space", "The text the model is to continue ends in white space.")
+EARLY = Rule("ROLE009", "early-prefix-flag", "A message that is not the last is flagged as the start of the answer.")
+TABLE = (UNKNOWN, SYSTEM, REPEAT, TRAILING, LEADING, AFTER, NO_USER, SPACE, EARLY)
 
 OPENER = "[The conversation continues from here.]"
 """The text of a synthetic first user message."""
@@ -32,135 +34,181 @@ BRIDGE = "OK."
 REMINDER = "<system-reminder>\n{}\n</system-reminder>"
 """How system text reads inside a user message."""
 
+STAND_INS = {"developer": "system", "function": "tool"}
+"""The role that means the same where one is not known. Any other becomes user."""
+
 
 def find(request: Request, profile: Profile) -> Iterator[Violation]:
     """Every fault of the family. Where two fixes touch one message, the one found first goes first."""
-    transcript = request.transcript
-    yield from _unknown(transcript, profile)
+    yield from _unknown(request, profile)
+    if profile.prefix_flag:
+        yield from _early(request, profile, profile.prefix_flag)
     if profile.system != "anywhere":
-        yield from _systems(transcript, profile)
+        yield from _systems(request, profile)
     if profile.alternates:
-        yield from _repeats(transcript, profile)
-    yield from _ends(transcript, profile)
+        yield from _repeats(request, profile)
+    if request.transcript:
+        yield from _last(request, profile)
+        yield from _first(request, profile)
     if not profile.user_after_result:
-        yield from _bridges(transcript, profile)
+        yield from _bridges(request, profile)
 
 
 def _violation(
     rule: Rule,
-    transcript: Transcript,
+    request: Request,
     at: int,
     reason: str,
+    fact: tuple[Profile, str],
     title: str,
     edits: Mapping[int, tuple[Message, ...]],
-    severity: Severity,
     safety: Safety = "safe",
 ) -> Violation:
-    where = index(transcript, at)
-    made = tuple(Edit(place, new, rule.code, reason) for place, new in edits.items())
-    return Violation(rule.code, where, reason, severity, f"[{where}]", Fix(title, safety, made))
+    where = request.index(at)
+    made = tuple(Edit(place, new, rule.code, reason, about=at if place < at else None) for place, new in edits.items())
+    return Violation(rule.code, where, reason, fact[0].severity(fact[1]), f"[{where}]", Fix(title, safety, made))
 
 
-def _unknown(transcript: Transcript, profile: Profile) -> Iterator[Violation]:
-    """A role the provider lacks: developer becomes system, function tool, anything else user."""
-    for at, message in enumerate(transcript):
-        if message.role not in profile.roles:
-            role = {"developer": "system", "function": "tool"}.get(message.role, "user")
-            role = role if role in profile.roles else "user"
-            new = (changed(message, role=role),)
+def _unknown(request: Request, profile: Profile) -> Iterator[Violation]:
+    for at, message in enumerate(request.transcript):
+        if message.role not in profile.roles and not message.results:
+            role = STAND_INS.get(message.role, "user")
+            role = role if role in profile.roles or role == "system" else "user"
             reason = f"the role {message.role!r} is not known"
-            severity = profile.severity("roles")
-            yield _violation(UNKNOWN, transcript, at, reason, f"make it {role}", {at: new}, severity)
+            edits = {at: (changed(message, role=role),)}
+            yield _violation(UNKNOWN, request, at, reason, (profile, "roles"), f"make it {role}", edits)
 
 
-def _systems(transcript: Transcript, profile: Profile) -> Iterator[Violation]:
-    """Leading system messages are joined where only one is taken; later ones become reminders in a user message."""
+def _early(request: Request, profile: Profile, flag: str) -> Iterator[Violation]:
+    for at, message in enumerate(request.transcript[:-1]):
+        if message.extra.get(flag):
+            rest = {key: value for key, value in message.extra.items() if key != flag}
+            edits = {at: (changed(message, extra=rest),)}
+            reason = f"{flag} is set on a message that is not the last"
+            yield _violation(EARLY, request, at, reason, (profile, "prefix_flag"), "drop the flag", edits)
+
+
+def _systems(request: Request, profile: Profile) -> Iterator[Violation]:
+    """Leading system messages are joined, or moved to their field; later ones become reminders in a user message."""
+    transcript = request.transcript
     body = next((at for at, message in enumerate(transcript) if not message.is_system), len(transcript))
-    severity = profile.severity("system")
-    if profile.system == "once" and body > 1:
+    if profile.system == "field" and body > 0:
+        yield _hoisted(request, profile, body)
+    elif profile.system == "once" and body > 1:
         edits: dict[int, tuple[Message, ...]] = dict.fromkeys(range(1, body), ())
         edits[0] = (merge(transcript[:body]),)
-        yield _violation(
-            SYSTEM, transcript, 1, f"{body} system messages, only one is taken", "join them", edits, severity
-        )
-    for at in range(body, len(transcript)):
+        reason = f"{body} system messages, only one is taken"
+        yield _violation(SYSTEM, request, 1, reason, (profile, "system"), "join them", edits)
+    for at in range(0 if profile.system == "none" else body, len(transcript)):
         message = transcript[at]
-        if message.is_system and not (profile.system == "after-user" and _allows_system(transcript[at - 1])):
-            texts = [part.text for part in message.parts if isinstance(part, Text)]
-            reminder = Message("user", (Text(REMINDER.format("\n\n".join(texts)), flat=True),), message.origin)
-            reason = "a system message after other roles"
-            yield _violation(SYSTEM, transcript, at, reason, "say it in a user message", {at: (reminder,)}, severity)
+        allowed = profile.system == "after-user" and (transcript[at - 1].is_system or transcript[at - 1].role == "user")
+        if message.is_system and not allowed:
+            late = Message("user", (Text(REMINDER.format(_text(message)), flat=True),), message.origin)
+            reason = "a system message after other roles" if body else "a system message"
+            title = "say it in a user message"
+            yield _violation(SYSTEM, request, at, reason, (profile, "system"), title, {at: (late,)})
 
 
-def _allows_system(before: Message) -> bool:
-    return before.is_system or before.role == "user"
+def _hoisted(request: Request, profile: Profile, body: int) -> Violation:
+    reason = "system messages have a field of their own"
+    head = system.add(request.head, [_text(message) for message in request.transcript[:body]], profile.format)
+    edits = [Edit(HEAD, (), SYSTEM.code, f"{reason}: their text was moved there", head)]
+    edits.extend(Edit(at, (), SYSTEM.code, f"{reason}: moved there") for at in range(body))
+    where = request.index(0)
+    fix = Fix("move it to the field", "safe", tuple(edits))
+    return Violation(SYSTEM.code, where, reason, profile.severity("system"), f"[{where}]", fix)
 
 
-def _repeats(transcript: Transcript, profile: Profile) -> Iterator[Violation]:
+def _text(message: Message) -> str:
+    return JOINT.join(part.text for part in message.parts if isinstance(part, Text))
+
+
+def _repeats(request: Request, profile: Profile) -> Iterator[Violation]:
     """Runs of user or assistant messages. Every fault of a run has the run's one fix."""
     at = 0
-    for role, group in groupby(transcript, key=lambda message: message.role):
+    for role, group in groupby(request.transcript, key=lambda message: message.role):
         run = tuple(group)
         if len(run) > 1 and role in ("user", "assistant"):
             edits: dict[int, tuple[Message, ...]] = dict.fromkeys(range(at + 1, at + len(run)), ())
             edits[at] = (merge(run),)
             reason = f"{len(run)} {role} messages in a row"
-            severity = profile.severity("alternates")
-            first = _violation(REPEAT, transcript, at + 1, reason, "merge them", edits, severity)
+            first = _violation(REPEAT, request, at + 1, reason, (profile, "alternates"), "merge them", edits)
             yield first
             for place in range(at + 2, at + len(run)):
-                where = index(transcript, place)
+                where = request.index(place)
                 yield Violation(first.code, where, first.message, first.severity, f"[{where}]", first.fix)
         at += len(run)
 
 
-def _ends(transcript: Transcript, profile: Profile) -> Iterator[Violation]:
-    """The first message after the system's, and the last."""
-    if not transcript:
-        return
+def _first(request: Request, profile: Profile) -> Iterator[Violation]:
+    transcript = request.transcript
     last = len(transcript) - 1
     body = next((at for at, message in enumerate(transcript) if not message.is_system), None)
-    if body is not None and transcript[last].role == "assistant" and not transcript[last].calls:
-        yield from _trailing(transcript, profile, body, last)
-    if profile.opens_with != "user":
-        return
-    severity = profile.severity("opens_with")
-    if body is None:
+    if profile.opens_with == "user" and body is None:
         edits = {last: (transcript[last], user(OPENER))}
-        yield _violation(
-            LEADING, transcript, last, "there are only system messages", "add a user message", edits, severity
-        )
-    elif transcript[body].role != "user":
+        reason = "there are only system messages"
+        yield _violation(LEADING, request, last, reason, (profile, "opens_with"), "add a user message", edits)
+    elif profile.opens_with == "user" and body is not None and transcript[body].role != "user":
         reason = f"the first message after the system's is the {transcript[body].role}'s, not the user's"
         edits = {body: (user(OPENER), transcript[body])}
-        yield _violation(LEADING, transcript, body, reason, "put a user message first", edits, severity)
+        yield _violation(LEADING, request, body, reason, (profile, "opens_with"), "put a user message first", edits)
+    elif profile.needs_user and not any(message.asks for message in transcript):
+        place = last if body is None else body
+        opened = (transcript[place], user(OPENER)) if body is None else (user(OPENER), transcript[place])
+        reason = "no user says anything"
+        yield _violation(
+            NO_USER, request, place, reason, (profile, "needs_user"), "add a user message", {place: opened}
+        )
 
 
-def _trailing(transcript: Transcript, profile: Profile, body: int, last: int) -> Iterator[Violation]:
-    message = transcript[last]
-    if profile.closes_with == "any" or (profile.prefix_flag and message.extra.get(profile.prefix_flag) is True):
+def _last(request: Request, profile: Profile) -> Iterator[Violation]:
+    transcript = request.transcript
+    at = len(transcript) - 1
+    message = transcript[at]
+    if message.role != "assistant" or message.calls or any(part for part in message.parts if _is_open(part)):
+        return
+    flagged = bool(profile.prefix_flag) and message.extra.get(profile.prefix_flag) is True
+    if profile.closes_with == "any" or flagged:
+        if not profile.prefill_space:
+            yield from _space(request, profile, at)
         return
     reason = "the last message is the assistant's"
-    severity = profile.severity("closes_with")
+    fact = (profile, "closes_with")
     if profile.closes_with == "user":
-        edits = {last: (message, user(CONTINUE))}
-        yield _violation(TRAILING, transcript, last, reason, "add a user message", edits, severity)
-    elif any(not other.is_system for other in transcript[body:last]):
-        yield _violation(TRAILING, transcript, last, reason, "remove it", {last: ()}, severity, "lossy")
+        edits: dict[int, tuple[Message, ...]] = {at: (message, user(CONTINUE))}
+        yield _violation(TRAILING, request, at, reason, fact, "add a user message", edits)
+    elif any(not other.is_system for other in transcript[:at]):
+        yield _violation(TRAILING, request, at, reason, fact, "remove it", {at: ()}, "lossy")
     else:
         silent = ToolCall | ToolResult | Reasoning
         said = tuple([part for part in message.parts if not isinstance(part, silent)])
-        back = (Message("user", said, message.origin, message.name),)
+        edits = {at: (Message("user", said, message.origin, message.name),)}
         reason = "the only message that is not system is the assistant's"
-        yield _violation(TRAILING, transcript, last, reason, "make it the user's", {last: back}, severity, "lossy")
+        yield _violation(TRAILING, request, at, reason, fact, "make it the user's", edits, "lossy")
 
 
-def _bridges(transcript: Transcript, profile: Profile) -> Iterator[Violation]:
+def _is_open(part: object) -> bool:
+    """Whether it is something the provider itself is to go on with: a server tool in flight."""
+    raw = getattr(part, "raw", None)
+    return isinstance(raw, dict) and raw.get("type") == "server_tool_use"
+
+
+def _space(request: Request, profile: Profile, at: int) -> Iterator[Violation]:
+    message = request.transcript[at]
+    part = message.parts[-1] if message.parts else None
+    if isinstance(part, Text) and part.text != part.text.rstrip():
+        new = changed(message, parts=(*message.parts[:-1], changed(part, text=part.text.rstrip())))
+        reason = "the text the model is to continue ends in white space"
+        yield _violation(SPACE, request, at, reason, (profile, "prefill_space"), "strip it", {at: (new,)})
+
+
+def _bridges(request: Request, profile: Profile) -> Iterator[Violation]:
     """A short assistant message between a tool result and the user message after it."""
+    transcript = request.transcript
     for at in range(1, len(transcript)):
         message, before = transcript[at], transcript[at - 1]
-        if message.role == "user" and before.results and not before.says_something:
+        if message.role == "user" and message.says_something and before.results and not before.says_something:
             edits = {at: (Message("assistant", (Text(BRIDGE, flat=True),)), message)}
             reason = "a user message follows a tool result"
             title = "put a short assistant message between"
-            yield _violation(AFTER, transcript, at, reason, title, edits, profile.severity("user_after_result"))
+            yield _violation(AFTER, request, at, reason, (profile, "user_after_result"), title, edits)

@@ -8,7 +8,6 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from legato.edits import Edit
-from legato.messages import Transcript
 
 Severity: TypeAlias = Literal["error", "warning"]
 Safety: TypeAlias = Literal["safe", "lossy", "manual"]
@@ -60,15 +59,7 @@ class Violation(msgspec.Struct, frozen=True):
         }
 
 
-def index(transcript: Transcript, at: int) -> int | None:
-    """The caller's own index of the message at a position; of a synthetic one, that of its nearest neighbour."""
-    for position in (*range(min(at, len(transcript) - 1), -1, -1), *range(at + 1, len(transcript))):
-        origin: tuple[int, ...] = transcript[position].origin
-        if origin:
-            return origin[0]
-    return None
-
-
 def edits_of(violations: Iterable[Violation]) -> list[Edit]:
-    """Every edit the violations' fixes hold."""
-    return [edit for violation in violations if violation.fix for edit in violation.fix.edits]
+    """Every edit the violations' fixes hold, those of a shared fix once."""
+    fixes = {id(violation.fix): violation.fix for violation in violations if violation.fix}
+    return [edit for fix in fixes.values() for edit in fix.edits]

@@ -8,6 +8,16 @@ tool schemas in `schema.py`. `media.py` prices what is not text, with the image 
 from legato.tokens.cost import head_tokens, message_tokens, tools_tokens
 from legato.tokens.media import Count
 from legato.tokens.rates import CHAT, RATES, Rates
-from legato.tokens.text import TextCounter
+from legato.tokens.text import TextCounter, VocabularyError
 
-__all__ = ["CHAT", "RATES", "Count", "Rates", "TextCounter", "head_tokens", "message_tokens", "tools_tokens"]
+__all__ = [
+    "CHAT",
+    "RATES",
+    "Count",
+    "Rates",
+    "TextCounter",
+    "VocabularyError",
+    "head_tokens",
+    "message_tokens",
+    "tools_tokens",
+]

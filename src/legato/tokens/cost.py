@@ -120,14 +120,14 @@ def _other(part: Part, count: Count, rates: Rates) -> int:
 def _opaque(raw: Json, count: Count, rates: Rates) -> int:
     """Its JSON as text, without the caller's notes; files and encrypted text in it at their own price."""
     if isinstance(raw, dict):
-        raw = {key: value for key, value in raw.items() if key[:1] != "_"}
+        raw = {key: value for key, value in raw.items() if str(key)[:1] != "_"}
     text, total = _written(shape.dump, raw, ""), 0
     for key, value in leaves(raw) if len(text) > 256 else ():
         found = file(value, sure=key not in SEALED)
         if found is not None:
             sealed = not found.kind and not found.start
             total += int(len(found.text) * rates.sealed) if sealed else file_tokens(found, rates)
-            text = text.replace(found.text, "")
+            text = text.replace(shape.dump(found.text)[1:-1], "")
     return total + count(text)
 
 

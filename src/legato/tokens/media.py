@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from legato.errors import WireError
 from legato.messages import Json, Media
 from legato.tokens import images
 from legato.tokens.rates import CHAT, Rates
@@ -42,11 +43,15 @@ WRITTEN = ("text", "data", "title", "context", "content")
 """The fields of a document that the model reads as text."""
 
 DATA_URL = re.compile(r"data:[^,;]{0,100}(?:;[^,;]{0,100}){0,4};base64,")
-BASE64 = re.compile(r"[A-Za-z0-9+/_-]{64,}={0,2}")
+BASE64 = re.compile(r"[A-Za-z0-9+/_\-\r\n]{64,}={0,2}[\r\n]*")
 ALPHABET = str.maketrans("-_", "+/", "\r\n")
 
 HEADS = (4_096, 65_536, 1_048_576)
-"""How many bytes are decoded to find an image's size, in turn: a colour profile may come first."""
+"""How many bytes are decoded to find the size of a JPEG, in turn: a colour profile may come first."""
+
+
+VALUES = 500_000
+"""How many values inside a part are looked at."""
 
 
 class File(msgspec.Struct, frozen=True):
@@ -62,6 +67,7 @@ class File(msgspec.Struct, frozen=True):
         return len(self.data) or (len(self.text) - self.start) * 3 // 4
 
     def head(self, length: int) -> bytes:
+        """The first bytes, at least `length` of them. Empty if the base64 is broken."""
         return self.data[:length] or _decoded(self.text, self.start, length)
 
 
@@ -88,16 +94,23 @@ def file_tokens(found: File, rates: Rates = CHAT) -> int:
 
 
 def leaves(value: Json) -> Iterator[tuple[str, str | bytes]]:
-    """Every text and byte string inside a JSON value, with the field it is in (of a list: the list's field)."""
+    """Every text and byte string inside a JSON value, with the field it is in (of a list: the list's field).
+
+    Raises `WireError` for a value that has no end.
+    """
     left: list[tuple[str, Json]] = [("", value)]
+    seen = 0
     while left:
         key, value = left.pop()
         if isinstance(value, str | bytes | bytearray):
             yield key, bytes(value) if isinstance(value, bytearray) else value
         elif isinstance(value, Mapping):
-            left.extend((name, each) for name, each in value.items() if name[:1] != "_")
+            left.extend((name, each) for name, each in value.items() if str(name)[:1] != "_")
         elif isinstance(value, list | tuple):
             left.extend((key, each) for each in value)
+        seen += 1
+        if seen > VALUES:
+            raise WireError("", f"holds more than {VALUES:,} values, or itself")
 
 
 def file(value: str | bytes, sure: bool = True) -> File | None:
@@ -139,10 +152,18 @@ def _file(found: File, kind: str, detail: str, rates: Rates) -> int:
         return 1 + 32 * found.length // (rate or 16_000)
     if kind == "video":
         return 1 + 263 * found.length // 250_000
-    return 2000 * (1 + found.length // 50_000) if found.head(4) == b"%PDF" else 1 + found.length // 3
+    return 2000 * (1 + found.length // 50_000) if found.head(4).startswith(b"%PDF") else 1 + found.length // 3
 
 
 def _image(found: File | None, detail: str, rates: Rates) -> int:
-    sizes = (images.size(found.head(length)) for length in HEADS) if found else ()
-    width, height = next((size for size in sizes if size is not None), images.UNKNOWN)
+    width, height = (_size(found) if found else None) or images.UNKNOWN
     return images.FORMULAS[rates.image](max(width, 1), max(height, 1), detail)
+
+
+def _size(found: File) -> images.Size | None:
+    for length in HEADS:
+        head = found.head(length)
+        size = images.size(head)
+        if size is not None or not head.startswith(b"\xff\xd8"):
+            return size
+    return None

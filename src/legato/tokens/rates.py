@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from legato.errors import PolicyError
 from legato.tokens.images import FORMULAS
@@ -40,10 +41,24 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 CHAT = Rates()
+REASONING = Rates(request=2, tools=4, call=11, parallel=3, schema=11)
+RESPONSES = Rates(tools=-3, call=3, parallel=0)
 
 RATES: Mapping[str, Rates] = {
     "openai-chat": CHAT,
-    "openai-o": Rates(request=2, tools=4, call=11, parallel=3, schema=11),
-    "openai-gpt-5": Rates(request=2, tools=85, call=11, parallel=3, schema=11, image="openai-tiles-70-140"),
+    "openai-chat-4o-mini": replace(CHAT, image="openai-tiles-2833-5667"),
+    "openai-chat-4.1-mini": replace(CHAT, image="openai-patches-1.62"),
+    "openai-chat-4.1-nano": replace(CHAT, image="openai-patches-2.46"),
+    "openai-chat-o": replace(REASONING, image="openai-tiles-75-150"),
+    "openai-chat-gpt-5": replace(REASONING, tools=85, image="openai-tiles-70-140"),
+    "openai-responses": RESPONSES,
+    "openai-responses-reasoning": replace(RESPONSES, request=2, tools=2, call=9, image="openai-tiles-70-140"),
+    "anthropic": Rates(tools=550, call=40, image="anthropic-pixels"),
+    "gemini": Rates(request=0, message=0, tools=20, call=10, parallel=0, signatures=True, image="gemini-tiles"),
 }
-"""The sets that were measured, under the name by which a profile asks for one."""
+"""The sets by the name under which a profile asks for one.
+
+OpenAI's were fitted to the recordings that the tests check them on, and hold for Azure's, which were not used. Gateways
+that pass GPT-5 on to the Responses API do not charge the 85. The last two are rough, with a vocabulary that is not the
+model's: half of the recorded requests with tools are within 14 % (Claude) and 29 % (Gemini) of what was charged.
+"""

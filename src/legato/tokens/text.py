@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from threading import Lock
 
+from legato.errors import GovernanceError
+
 RUN = 200_000
 """The longest whitespace run handed to tiktoken, in characters: from about 1,000,000 its regular expression panics."""
 
@@ -13,6 +15,10 @@ ENTRY = 100
 """What a remembered text weighs besides its characters."""
 
 SPACES = re.compile(r"\s+")
+
+
+class VocabularyError(GovernanceError, LookupError):
+    """A vocabulary that is not there, or is not the genuine one. The message says what to install."""
 
 
 class TextCounter:

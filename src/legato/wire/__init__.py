@@ -12,8 +12,11 @@ from typing import Protocol
 
 from legato.edits import Request
 from legato.errors import WireError
-from legato.messages import Json, Message, Transcript
-from legato.wire import openai_chat, shape
+from legato.messages import Fields, Json, Message, ToolCall, Transcript
+from legato.wire import anthropic, bedrock, gemini, limits, openai_chat, openai_responses, shape
+from legato.wire.foreign import foreign
+from legato.wire.moving import move
+from legato.wire.sniff import sniff
 
 
 class Codec(Protocol):
@@ -26,7 +29,16 @@ class Codec(Protocol):
     def encode(self, message: Message, /) -> tuple[Json, ...]: ...
 
 
-CODECS: dict[str, Codec] = {"openai-chat": openai_chat}
+CODECS: dict[str, Codec] = {
+    "openai-chat": openai_chat,
+    "openai-responses": openai_responses,
+    "anthropic": anthropic,
+    "gemini": gemini,
+    "bedrock": bedrock,
+}
+
+LISTED = {"openai-responses": openai_responses.listed, "gemini": gemini.listed}
+"""How a list is made of what else may stand where a format wants its list: a bare text, a single item."""
 
 
 def codec(name: str) -> Codec:
@@ -45,27 +57,37 @@ def read(payload: Json, form: str, tools: Sequence[Json] | None = None) -> Reque
                 "", f"a body of {form} has {found.KEY}; this one has {', '.join(map(str, payload)) or 'nothing'}"
             )
         head = {key: value for key, value in payload.items() if key != found.KEY}
-        items = shape.items(payload[found.KEY], found.KEY)
+        items = _listed(payload[found.KEY], form)
     else:
-        head, items = {}, shape.items(payload, found.KEY)
+        head, items = {}, _listed(payload, form)
     if tools is not None:
         head["tools"] = list(tools)
     return Request(head, found.decode(items))
 
 
-def write(request: Request, before: Request, payload: Json, form: str) -> Json:
+def _listed(value: Json, form: str) -> list[Json]:
+    return LISTED[form](value) if form in LISTED else shape.items(value, codec(form).KEY)
+
+
+def answer_fields(call: ToolCall, form: str) -> Fields:
+    """The `extra` that a made-up result of this call needs in this format."""
+    return openai_responses.answer_fields(call) if form == "openai-responses" else {}
+
+
+def write(request: Request, before: Request, payload: Json, form: str, moved: bool = False) -> Json:
     """The payload in the shape it came in: the same object if the request is the one that was read from it.
 
-    A bare list becomes a body only if the head was changed. The caller's notes are left out.
+    A bare list becomes a body only if the head was changed. The caller's notes are left out. `moved`: the payload is of
+    another format, so that only its being a list or a body counts.
     """
     found = codec(form)
     noted = notes(before)
-    if request.transcript is before.transcript and request.head is before.head and not noted:
+    if request.transcript is before.transcript and not request.altered and not noted and not moved:
         return payload
     items = [_bare(item) for message in request.transcript for item in found.encode(message)]
     if not isinstance(payload, dict):
-        return items if request.head is before.head else {**request.head, found.KEY: items}
-    head = request.head if request.head is not before.head else payload
+        return {**request.head, found.KEY: items} if request.altered else items
+    head = request.head if request.altered or moved else payload
     body = {key: items if key == found.KEY else value for key, value in head.items() if not _is_note(key)}
     return body if found.KEY in body else {**body, found.KEY: items}
 
@@ -89,3 +111,6 @@ def _bare(item: Json) -> Json:
     if isinstance(item, dict) and any(map(_is_note, item)):
         return {key: value for key, value in item.items() if not _is_note(key)}
     return item
+
+
+__all__ = ["CODECS", "Codec", "answer_fields", "codec", "foreign", "limits", "move", "notes", "read", "sniff", "write"]

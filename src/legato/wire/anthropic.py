@@ -7,7 +7,7 @@ text and in the wire's order. Blocks of tools that the provider runs itself (`se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from legato.errors import WireError
 from legato.messages import Json, Media, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, Transcript
@@ -41,41 +41,36 @@ def _message(item: Json, at: int) -> Message:
     fields = shape.fields(item, "")
     role = shape.text(fields, "role", "")
     content = fields.get("content")
-    parts = _parts(content)
+    parts = _parts(content, _part)
     extra = shape.rest(fields, ("role", "content"))
     if not parts and "content" in fields:
         extra["content"] = content
     return Message(role, parts, (at,), None, extra, item)
 
 
-def _parts(content: Json) -> tuple[Part, ...]:
+def _parts(content: Json, read: Callable[[Json], Part]) -> tuple[Part, ...]:
     if isinstance(content, str):
         return (Text(content, True),)
     if isinstance(content, list):
-        return shape.each(content, _part, "content")
+        return shape.each(content, read, "content")
     if content is None:
         return ()
     raise WireError("content", f"must be text or a list of blocks, not {shape.kind(content)}")
 
 
 def _part(block: Json) -> Part:
-    if type(block) is not dict:
-        return Opaque(block)
-    kind = block.get("type")
-    if kind == "text":
-        text = block.get("text")
-        if isinstance(text, str):
+    read = READ.get(str(block.get("type"))) if type(block) is dict else None
+    return _content_part(block) if read is None else read(block)
+
+
+def _content_part(block: Json) -> Part:
+    """What a message and a result can both hold."""
+    if type(block) is dict:
+        kind, text = block.get("type"), block.get("text")
+        if kind == "text" and isinstance(text, str):
             return Text(text, False, shape.rest(block, ("type", "text")), block)
-    elif kind == "tool_use":
-        return _call(block)
-    elif kind == "tool_result":
-        return _result(block)
-    elif kind == "thinking":
-        return _reasoning(block)
-    elif kind == "redacted_thinking":
-        return Reasoning("", kind, None, shape.rest(block, ("type",)), block)
-    elif kind in MEDIA:
-        return Media(kind, block)
+        if kind in MEDIA:
+            return Media(kind, block)
     return Opaque(block)
 
 
@@ -88,7 +83,7 @@ def _call(block: dict[str, Json]) -> ToolCall:
 def _result(block: dict[str, Json]) -> ToolResult:
     """A flag that is not raised stays in `extra`, so that it is written again."""
     content, error = block.get("content"), block.get("is_error") is True
-    parts = _parts(content)
+    parts = _parts(content, _content_part)
     extra = shape.rest(block, ("type", "tool_use_id", "content"))
     if error:
         del extra["is_error"]
@@ -104,6 +99,18 @@ def _reasoning(block: dict[str, Json]) -> Part:
     if isinstance(signature, str):
         return Reasoning(text, "thinking", signature, shape.rest(block, ("type", "thinking", "signature")), block)
     return Reasoning(text, "thinking", None, shape.rest(block, ("type", "thinking")), block)
+
+
+def _redacted(block: dict[str, Json]) -> Reasoning:
+    return Reasoning("", "redacted_thinking", None, shape.rest(block, ("type",)), block)
+
+
+READ: dict[str, Callable[[dict[str, Json]], Part]] = {
+    "tool_use": _call,
+    "tool_result": _result,
+    "thinking": _reasoning,
+    "redacted_thinking": _redacted,
+}
 
 
 def _content(parts: Sequence[Part]) -> Json:

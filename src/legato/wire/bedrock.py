@@ -6,7 +6,7 @@ of tools that the provider runs itself carry a `type` and are `Opaque`, and so a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from legato.errors import WireError
 from legato.messages import Json, Media, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, Transcript
@@ -48,29 +48,36 @@ def _message(item: Json, at: int) -> Message:
 
 
 def _part(block: Json) -> Part:
-    if type(block) is not dict or len(block) != 1:
-        return Opaque(block)
-    ((kind, value),) = block.items()
-    if kind == "text" and isinstance(value, str):
-        return Text(value, raw=block)
-    if not isinstance(value, dict) or "type" in value:
-        return Opaque(block)
-    if kind == "toolUse":
-        call_id, name = shape.optional_text(value, "toolUseId", kind), shape.optional_text(value, "name", kind)
-        extra = shape.rest(value, ("toolUseId", "name", "input"))
-        return ToolCall(call_id, name, value.get("input"), False, extra, block)
-    if kind == "toolResult":
-        return _result(value, block)
-    if kind == "reasoningContent":
-        return _reasoning(value, block)
-    return Media(kind, block) if kind in MEDIA else Opaque(block)
+    if type(block) is dict and len(block) == 1:
+        ((kind, value),) = block.items()
+        read = READ.get(kind)
+        if read is not None and isinstance(value, dict) and "type" not in value:
+            return read(value, block)
+    return _content_part(block)
+
+
+def _content_part(block: Json) -> Part:
+    """What a message and a result can both hold."""
+    if type(block) is dict and len(block) == 1:
+        ((kind, value),) = block.items()
+        if kind == "text" and isinstance(value, str):
+            return Text(value, raw=block)
+        if kind in MEDIA:
+            return Media(kind, block)
+    return Opaque(block)
+
+
+def _call(value: dict[str, Json], block: Json) -> ToolCall:
+    call_id = shape.optional_text(value, "toolUseId", "toolUse")
+    name = shape.optional_text(value, "name", "toolUse")
+    return ToolCall(call_id, name, value.get("input"), False, shape.rest(value, ("toolUseId", "name", "input")), block)
 
 
 def _result(value: dict[str, Json], block: Json) -> ToolResult:
     """A status that is not `error` stays in `extra`, so that it is written again."""
     try:
         content, error = value.get("content"), value.get("status") == "error"
-        parts = () if content is None else shape.each(shape.items(content, "content"), _part, "content")
+        parts = () if content is None else shape.each(shape.items(content, "content"), _content_part, "content")
         call_id = shape.optional_text(value, "toolUseId", "")
     except WireError as problem:
         raise shape.under("toolResult", problem) from None
@@ -91,6 +98,13 @@ def _reasoning(value: dict[str, Json], block: Json) -> Part:
     if "redactedContent" in value:
         return Reasoning("", "redactedContent", None, value, block)
     return Opaque(block)
+
+
+READ: dict[str, Callable[[dict[str, Json], Json], Part]] = {
+    "toolUse": _call,
+    "toolResult": _result,
+    "reasoningContent": _reasoning,
+}
 
 
 def _block(part: Part) -> Json:

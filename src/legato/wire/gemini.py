@@ -125,11 +125,16 @@ def _result(part: dict[str, Json], key: str) -> ToolResult:
             inner["response"] = {word: ""}
     blocks = inner.get("parts")
     if isinstance(blocks, list):
-        found = [_part(block) for block in blocks]
+        found = [_media_part(block) for block in blocks]
         if found and all(isinstance(block, Media) for block in found):
             del inner["parts"]
             parts = (*parts, *found)
     return ToolResult(call_id, parts, name, error, _extra(part, key, inner), part)
+
+
+def _media_part(block: Json) -> Part:
+    key = next((key for key in MEDIA if key in block), None) if isinstance(block, dict) else None
+    return Opaque(block) if key is None else _media(block, key)
 
 
 def _extra(part: dict[str, Json], key: str, inner: dict[str, Json]) -> dict[str, Json]:

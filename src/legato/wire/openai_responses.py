@@ -54,7 +54,7 @@ TEXTS = ("input_text", "output_text", "text")
 SIDED = ("input_text", "output_text", "refusal")
 """Texts that only one side may say: in a message that is written anew they get the type that fits its role."""
 BLOCKS = ("input_", "output_", "text", "refusal", "summary_text", "reasoning_text", "computer_screenshot")
-"""What the type of a block inside a message starts with. Any other type is an item of its own."""
+"""How the type of a block inside a message starts, where a merge left no other way to tell it from an item."""
 
 
 def listed(value: Json) -> list[Json]:
@@ -74,8 +74,9 @@ def encode(message: Message) -> tuple[Json, ...]:
     items: list[Json] = []
     said: list[Part] = []
     extra = message.extra
+    kind = extra.get("type")
     for part in message.parts:
-        if _is_content(part):
+        if _is_said(part, kind):
             said.append(part)
             continue
         if said:
@@ -112,7 +113,8 @@ def _message(item: Json, at: int) -> Message:
     if kind is None and "id" not in fields:
         raise WireError("", "has neither a type nor a role")
     role = fields.get("role")
-    return Message(role if isinstance(role, str) else "assistant", (Opaque(fields),), (at,), None, notes, item)
+    extra = {"type": kind or "item_reference", **notes}
+    return Message(role if isinstance(role, str) else "assistant", (Opaque(fields),), (at,), None, extra, item)
 
 
 def _said(fields: dict[str, Json], at: int, item: Json) -> Message:
@@ -143,6 +145,8 @@ def _part(block: Json) -> Part:
     if type(block) is not dict:
         return Opaque(block)
     kind = block.get("type")
+    if not isinstance(kind, str):
+        return Opaque(block)
     if kind in TEXTS:
         text = block.get("text")
         if isinstance(text, str):
@@ -200,16 +204,21 @@ def _thought(fields: Fields) -> str:
     return ""
 
 
-def _is_content(part: Part) -> bool:
-    if isinstance(part, Opaque):
-        kind = part.raw.get("type", "") if isinstance(part.raw, dict) else ""
-        return isinstance(kind, str) and kind.startswith(BLOCKS)
-    return isinstance(part, (Text, Media))
+def _is_said(part: Part, kind: Json) -> bool:
+    """Whether the part stands inside a message item. `kind` is the type the message has, or has after a merge."""
+    if not isinstance(part, Opaque):
+        return isinstance(part, Text | Media)
+    if kind is None or kind == "message":
+        return True
+    own = part.raw.get("type", "") if isinstance(part.raw, dict) else ""
+    return own != kind and isinstance(own, str) and own.startswith(BLOCKS)
 
 
 def _said_item(role: str, parts: list[Part], extra: Fields) -> Json:
     role = "user" if role in ("tool", "function") else role
     item: dict[str, Json] = {"role": role, **extra}
+    if "type" in item:
+        item["type"] = "message"
     if parts or "content" not in item:
         item["content"] = _content(parts, _text_kind(role)) if parts else ""
     return item

@@ -96,20 +96,26 @@ def transcript(values: Sequence[Json], read: Callable[[Json, int], Message], key
     return tuple(done)
 
 
+UNPARSED = "_raw"
+"""The key under which arguments that are no JSON object keep what they are."""
+FREE = "input"
+"""The key under which the free text of a custom tool stands in an object."""
+
+
 def as_object(call: ToolCall) -> Json:
-    """A call's arguments for a wire that holds an object. Text that is not the JSON of one is kept under `input`."""
+    """A call's arguments for a wire that holds an object. Text that is not the JSON of one is kept under a key."""
     arguments = call.arguments
     if not isinstance(arguments, str):
         return arguments
     if call.free:
-        return {"input": arguments}
+        return {FREE: arguments}
     if not arguments.strip():
         return {}
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError):
         value = arguments
-    return value if isinstance(value, dict) else {"input": value}
+    return value if isinstance(value, dict) else {UNPARSED: value}
 
 
 def as_text(call: ToolCall) -> str:

@@ -24,15 +24,16 @@ HEADS = {
 }
 """Fields of a body with `messages` that only one format has."""
 
+ANTHROPIC_BLOCKS = ("tool_use", "tool_result", "redacted_thinking", "server_tool_use", "mcp_tool_use", "search_result")
 BLOCKS = {
     **dict.fromkeys(("input_text", "output_text", "input_image", "input_file", "summary_text"), RESPONSES),
-    **dict.fromkeys(("tool_use", "tool_result", "redacted_thinking", "server_tool_use", "container_upload"), ANTHROPIC),
+    **dict.fromkeys((*ANTHROPIC_BLOCKS, "container_upload", "tool_addition", "compaction"), ANTHROPIC),
     **dict.fromkeys(("image_url", "video_url", "document_url", "file"), CHAT),
 }
 """Types of blocks inside a message's content that only one format has."""
 
-KEYED = frozenset(
-    "text image document video audio toolUse toolResult reasoningContent guardContent cachePoint searchResult".split()
+KEYED = frozenset(("text", "image", "document", "video", "audio", "toolUse", "toolResult")) | frozenset(
+    ("reasoningContent", "guardContent", "cachePoint", "citationsContent", "searchResult")
 )
 """What the only key of a Bedrock block is."""
 
@@ -99,6 +100,8 @@ def _of_item(item: Fields) -> str | None:
         return CHAT
     kind, content = item.get("type"), item.get("content")
     if isinstance(kind, str) and kind != "message":
+        return RESPONSES
+    if kind == "message" and isinstance(content, str):
         return RESPONSES
     if isinstance(content, list):
         for block in content:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from legato.messages import Fields, Json
 
@@ -59,3 +59,90 @@ def _renamed(value: Json, new: Mapping[str, str]) -> Json:
     if isinstance(value.get("name"), str):
         renamed["name"] = new.get(value["name"], value["name"])
     return renamed
+
+
+EMPTY = {"type": "object", "properties": {}}
+"""The schema of a tool that takes nothing, or of which nothing else is known."""
+
+
+def has_schema(definition: Fields) -> bool:
+    """Whether a definition says what its tool takes."""
+    return any(definition.get(key) for key in SCHEMAS if key != "description")
+
+
+def with_schemas(head: Fields) -> Fields:
+    """The head with an empty object schema in each definition that has none."""
+    items = []
+    for item in head.get("tools") or []:
+        inner = item.get("function") if isinstance(item, dict) else None
+        if isinstance(inner, dict):
+            items.append(item if has_schema(inner) else {**item, "function": {**inner, "parameters": EMPTY}})
+        elif _is_named(item) and not has_schema(item):
+            items.append({**item, "input_schema" if "type" not in item else "parameters": EMPTY})
+        else:
+            items.append(item)
+    return {**head, "tools": items}
+
+
+def supply(head: Fields, missing: Sequence[str], form: str) -> Fields:
+    """The head with definitions of these tools by name alone, and the choice not to call any, if there is one."""
+    note = "Named in the conversation so far. Not to be called now."
+    match form:
+        case "anthropic":
+            made: Json = [{"name": name, "description": note, "input_schema": EMPTY} for name in missing]
+            return {**head, "tools": made, "tool_choice": {"type": "none"}}
+        case "gemini":
+            made = [{"functionDeclarations": [{"name": name, "description": note} for name in missing]}]
+            return {**head, "tools": made, "toolConfig": {"functionCallingConfig": {"mode": "NONE"}}}
+        case "bedrock":
+            schema = {"json": EMPTY}
+            made = [{"toolSpec": {"name": name, "description": note, "inputSchema": schema}} for name in missing]
+            return {**head, "toolConfig": {"tools": made}}
+        case "openai-responses":
+            made = [{"type": "function", "name": name, "description": note, "parameters": EMPTY} for name in missing]
+            return {**head, "tools": made, "tool_choice": "none"}
+    made = [
+        {"type": "function", "function": {"name": name, "description": note, "parameters": EMPTY}} for name in missing
+    ]
+    return {**head, "tools": made, "tool_choice": "none"}
+
+
+def count_key(value: Json, key: str) -> int:
+    """How often a key occurs in a JSON value, at any depth. Walked without recursion."""
+    found, todo = 0, [value]
+    while todo:
+        here = todo.pop()
+        if isinstance(here, dict):
+            found += key in here
+            todo.extend(here.values())
+        elif isinstance(here, list):
+            todo.extend(here)
+    return found
+
+
+def write(found: Sequence[Fields], form: str) -> Fields:
+    """The field that holds these definitions, which may come from any format, in another one."""
+    plain = [(each["name"], each.get("description"), _schema(each)) for each in found]
+    match form:
+        case "anthropic":
+            return {"tools": [_defined(name, text, "input_schema", schema) for name, text, schema in plain]}
+        case "gemini":
+            made = [_defined(name, text, "parametersJsonSchema", schema) for name, text, schema in plain]
+            return {"tools": [{"functionDeclarations": made}]}
+        case "bedrock":
+            made = [{"toolSpec": _defined(name, text, "inputSchema", {"json": schema})} for name, text, schema in plain]
+            return {"toolConfig": {"tools": made}}
+        case "openai-responses":
+            made = [_defined(name, text, "parameters", schema) for name, text, schema in plain]
+            return {"tools": [{"type": "function", **each} for each in made]}
+    made = [_defined(name, text, "parameters", schema) for name, text, schema in plain]
+    return {"tools": [{"type": "function", "function": each} for each in made]}
+
+
+def _defined(name: str, text: Json, key: str, schema: Json) -> Fields:
+    return {"name": name, **({"description": text} if text else {}), key: schema}
+
+
+def _schema(definition: Fields) -> Json:
+    found = next((definition[key] for key in SCHEMAS if key != "description" and definition.get(key)), EMPTY)
+    return found["json"] if isinstance(found, dict) and set(found) == {"json"} else found

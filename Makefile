@@ -1,0 +1,63 @@
+# Needs Python 3.11 or later and make; everything else is installed into .venv by the first target that needs it.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHONS := python3.13 python3.12 python3.11 python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input install
+
+.PHONY: help run test test-long check bench clean
+
+help: ## show these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+run: .venv/installed ## check and govern the recorded sessions in examples/
+	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/tour
+
+test: .venv/installed-test ## run the tests (a few minutes on two cores)
+	@$(BIN)/python -m pytest -n 2
+
+test-long: .venv/installed-test ## run them with many more examples a property (hours)
+	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n 2
+
+check: .venv/installed-check ## lint, types, and which module may import which
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache --no-logo
+
+bench: .venv/installed ## what governing costs, against json.dumps of the same messages
+	@$(BIN)/python bench/govern.py
+
+clean: ## remove .venv, caches and builds
+	rm -rf .venv dist build .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+# What is installed is as new as pyproject.toml, or it is installed again.
+
+.venv/pyvenv.cfg:
+	@for python in $(PYTHONS); do \
+		if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			echo "making .venv with $$("$$python" --version)"; \
+			exec "$$python" -m venv .venv; \
+		fi; \
+	done; \
+	echo "legato needs Python 3.11 or later; none of these is one: $(PYTHONS)" >&2; \
+	exit 1
+
+.venv/installed: .venv/pyvenv.cfg pyproject.toml
+	@echo "installing legato into .venv"
+	@$(PIP) --upgrade 'pip>=25.1'
+	@$(PIP) --editable .
+	@touch $@
+
+.venv/installed-test: .venv/installed
+	@echo "installing what the tests need"
+	@$(PIP) --group test
+	@touch $@
+
+.venv/installed-check: .venv/installed-test
+	@echo "installing what the checks need"
+	@$(PIP) --group check
+	@touch $@

@@ -1,0 +1,146 @@
+"""`legato check`: what a provider, or each of several, would refuse in files and folders."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import legato
+from legato import profiles
+from legato.cli.failure import CANNOT, Failure, explain
+from legato.cli.findings import Finding, Tally
+from legato.cli.formats import FORMATS
+from legato.cli.terminal import Progress, plain
+from legato.report import CODES
+from legato.transcripts import files
+
+DESCRIPTION = "Say what a provider would refuse, and how to mend it. Nothing is changed."
+EXAMPLES = """\
+FILE is a JSON list of messages, a request body, or JSONL with one of them on each
+line, also inside an object that holds it under "request". It may be a folder or a
+quoted pattern, and - is standard input.
+
+examples:
+  legato check session.json
+  legato check logs/ 'old/**/*.jsonl' --profile mistral
+  legato check session.json --profile openai --profile glm      compare the two
+  legato check . --select PAIR,ROLE003 --ignore PAIR004
+  legato check . --format github           annotations in a GitHub workflow
+
+exit code: 0 clean, 1 errors found, 2 something cannot be read, or wrong usage"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a file, a folder, a pattern, or -")
+    parser.add_argument(
+        "--profile",
+        action="append",
+        metavar="P",
+        help='whose rules: a provider or provider:model ("legato profiles" lists them); several are compared',
+    )
+    parser.add_argument("--wire", metavar="W", help="the wire format, where it is not the profile's own")
+    parser.add_argument("--warnings", action="store_true", help="show warnings too; they never change the exit code")
+    parser.add_argument("--select", action="append", metavar="CODES", help="only these codes, or all that start so")
+    parser.add_argument("--ignore", action="append", metavar="CODES", help="not these codes, nor any that starts so")
+    output = parser.add_mutually_exclusive_group()
+    forms = ", ".join(FORMATS)
+    output.add_argument("--format", choices=tuple(FORMATS), default="text", metavar="F", help=f"{forms}; default: text")
+    output.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check all files, print what was found, and return the exit code."""
+    judge = Judge(
+        tuple(dict.fromkeys(options.profile or (None,))),
+        options.wire,
+        _codes(options.select),
+        _codes(options.ignore),
+        options.warnings,
+    )
+    for name in options.profile or ():
+        profiles.get(name)  # a wrong name is said once, before anything is read
+    tally = Tally(judge.profiles)
+    findings: list[Finding] = []
+    found = _find(options.files, tally)
+    progress = Progress(found, sys.stderr)
+    for file, named in found.items():
+        try:
+            findings += _check(file, judge, tally, progress)
+        except CANNOT as problem:
+            if named or not isinstance(problem, files.NoConversation):
+                tally.unread.append(explain(problem))
+            else:
+                tally.skipped.append(file)
+    progress.clear()
+    sys.stderr.write("".join(f"legato: {plain(problem, 2000)}\n" for problem in tally.unread))
+    FORMATS[options.format](findings, tally, sys.stdout)
+    return 2 if tally.unread else 1 if any(tally.errors.values()) else 0
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Whose rules, and which of them. The profile None is the one that fits the payload."""
+
+    profiles: tuple[str | None, ...]
+    wire: str | None
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    warnings: bool
+
+    def findings(self, conversation: files.Conversation, tally: Tally) -> Iterator[Finding]:
+        """What each profile refuses of one conversation, in the order of its messages. Raises `Failure`."""
+        for profile in self.profiles:
+            try:
+                violations = legato.check(conversation.payload, profile, format=self.wire)
+            except CANNOT as problem:
+                raise Failure(f"{conversation.where}: {explain(problem)}{self._hint(profile)}") from None
+            wanted = [violation for violation in violations if self._wants(violation.code)]
+            tally.count(profile, wanted)
+            for violation in wanted:
+                if self.warnings or violation.severity == "error":
+                    yield Finding.of(violation, conversation, profile)
+
+    def _wants(self, code: str) -> bool:
+        return (not self.select or code.startswith(self.select)) and not code.startswith(self.ignore)
+
+    def _hint(self, profile: str | None) -> str:
+        """What may be the matter if one conversation is to be read for several providers."""
+        if profile is None or self.wire or len(self.profiles) == 1:
+            return ""
+        return f" (read as {profiles.get(profile).format}, the wire of {profile}; --wire W says what it is)"
+
+
+def _check(file: str, judge: Judge, tally: Tally, progress: Progress) -> list[Finding]:
+    """The findings of one file, which counts as a whole: if it cannot be read to its end, it has none."""
+    read = Tally(judge.profiles, files=1)
+    findings: list[Finding] = []
+    for conversation in files.read(file):
+        findings += judge.findings(conversation, read)
+        read.conversations += 1
+        progress.add(len(conversation.raw), conversation.where)
+    tally.add(read)
+    return findings
+
+
+def _find(names: Sequence[str], tally: Tally) -> dict[str, bool]:
+    """The files that the names stand for, each with whether it was named itself. What stands for none is noted."""
+    found: dict[str, bool] = {}
+    for name in names:
+        try:
+            for file, named in files.find([name]):
+                found[file] = named or found.get(file, False)
+        except OSError as problem:
+            tally.unread.append(explain(problem))
+    return found
+
+
+def _codes(texts: Sequence[str] | None) -> tuple[str, ...]:
+    """The codes, or beginnings of codes, in `A,B C`. Raises `Failure` for one that no code starts with."""
+    codes = tuple(code for text in texts or () for code in text.replace(",", " ").split())
+    for code in codes:
+        if not any(known.startswith(code) for known in CODES):
+            raise Failure(f'no code starts with {code}; "legato rule" lists them')
+    return codes

@@ -1,0 +1,110 @@
+"""BODY, second part: what stands beside the messages: tool definitions and cache markers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from legato.edits import HEAD, Edit, Request
+from legato.messages import Fields, Message, Part, Text, ToolCall, ToolResult, changed
+from legato.profiles import Profile
+from legato.rules.violation import Fix, Rule, Safety, Violation
+from legato.wire import tools
+
+NO_TOOLS = Rule("BODY020", "empty-tools", "`tools` is an empty list.")
+UNDEFINED = Rule("BODY021", "tools-missing", "The history calls tools, and the request defines none.")
+TOO_MANY = Rule("BODY022", "too-many-tools", "The request defines more tools than the provider takes.")
+NO_SCHEMA = Rule("BODY023", "tool-without-schema", "A tool definition has no parameter schema.")
+MARKERS = Rule("BODY024", "too-many-cache-markers", "The request has more cache markers than the provider takes.")
+TABLE = (NO_TOOLS, UNDEFINED, TOO_MANY, NO_SCHEMA, MARKERS)
+
+MARKER = "cache_control"
+
+
+def find(request: Request, profile: Profile) -> Iterator[Violation]:
+    """The faults of the head. Its fixes replace the head, so one goes at a time."""
+    head = request.head
+    if not profile.empty_tools and head.get("tools") == []:
+        rest = {key: value for key, value in head.items() if key not in ("tools", "tool_choice")}
+        yield _violation(profile, NO_TOOLS, "empty_tools", "tools is an empty list", "drop the field", rest)
+    if profile.tools_required and not head.get("tools") and not tools.names(head):
+        yield from _undefined(request, profile)
+    if profile.tools_max and len(tools.names(head)) > profile.tools_max:
+        reason = f"{len(tools.names(head))} tools, at most {profile.tools_max} are taken"
+        fix = Fix("leave out the tools this request does not need", "manual")
+        yield Violation(TOO_MANY.code, None, reason, profile.severity("tools_max"), "tools", fix)
+    if profile.tool_schemas:
+        bare = [definition["name"] for definition in tools.definitions(head) if not tools.has_schema(definition)]
+        if bare:
+            reason = f"no parameter schema: {', '.join(bare)}"
+            new = tools.with_schemas(head)
+            yield _violation(profile, NO_SCHEMA, "tool_schemas", reason, "add an empty object schema", new)
+    if profile.cache_markers_max:
+        yield from _markers(request, profile)
+
+
+def _violation(
+    profile: Profile, rule: Rule, fact: str, reason: str, title: str, head: Fields, safety: Safety = "safe"
+) -> Violation:
+    fix = Fix(title, safety, (Edit(HEAD, (), rule.code, reason, head),))
+    return Violation(rule.code, None, reason, profile.severity(fact), "tools", fix)
+
+
+def _undefined(request: Request, profile: Profile) -> Iterator[Violation]:
+    names = dict.fromkeys(call.name for message in request.transcript for call in message.calls if call.name)
+    if names:
+        reason = f"the history calls {', '.join(names)}, and no tool is defined"
+        new = tools.supply(request.head, list(names), profile.format)
+        yield _violation(profile, UNDEFINED, "tools_required", reason, "define them by name, not to be called", new)
+
+
+def _markers(request: Request, profile: Profile) -> Iterator[Violation]:
+    """The newest markers of the messages go on working: the oldest go. Those of the head are kept."""
+    found = [
+        (at, i, j)
+        for at, message in enumerate(request.transcript)
+        for i, part in enumerate(message.parts)
+        for j in _marked(part)
+    ]
+    room = max(0, profile.cache_markers_max - tools.count_key(request.head, MARKER))
+    surplus = found[: max(0, len(found) - room)]
+    by_message: dict[int, list[tuple[int, int]]] = {}
+    for at, i, j in surplus:
+        by_message.setdefault(at, []).append((i, j))
+    for at, places in by_message.items():
+        message = request.transcript[at]
+        reason = f"{len(found) + profile.cache_markers_max - room} cache markers, {profile.cache_markers_max} are taken"
+        edit = Edit(at, (_unmarked(message, places),), MARKERS.code, reason)
+        where = request.index(at)
+        fix = Fix("keep the last ones", "safe", (edit,))
+        yield Violation(MARKERS.code, where, reason, profile.severity("cache_markers_max"), f"[{where}]", fix)
+
+
+def _marked(part: Part) -> Iterator[int]:
+    """-1 for a marker on the part itself, else the index of the marked block inside a result."""
+    fields = part.extra if isinstance(part, Text | ToolCall | ToolResult) else part.raw
+    if isinstance(fields, dict) and MARKER in fields:
+        yield -1
+    if isinstance(part, ToolResult):
+        yield from (j for j, inner in enumerate(part.parts) if isinstance(inner, Text) and MARKER in inner.extra)
+
+
+def _unmarked(message: Message, places: list[tuple[int, int]]) -> Message:
+    parts = list(message.parts)
+    for i, j in places:
+        part = parts[i]
+        if j >= 0 and isinstance(part, ToolResult):
+            inner = part.parts[j]
+            assert isinstance(inner, Text)
+            plain = changed(inner, extra=_without(inner.extra))
+            parts[i] = changed(part, parts=(*part.parts[:j], plain, *part.parts[j + 1 :]))
+        elif isinstance(part, Text | ToolCall | ToolResult):
+            parts[i] = changed(part, extra=_without(part.extra))
+        else:
+            parts[i] = msgspec.structs.replace(part, raw=_without(part.raw))
+    return changed(message, parts=tuple(parts))
+
+
+def _without(fields: Fields) -> Fields:
+    return {key: value for key, value in fields.items() if key != MARKER}

@@ -1,0 +1,200 @@
+"""PAIR, second part: how the calls and results of one turn are laid out, once every call has its result.
+
+These are planned on paired transcripts: what `pair` finds is mended first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from legato.edits import Edit, Request
+from legato.messages import Media, Message, Part, Text, ToolResult, changed
+from legato.profiles import Profile
+from legato.rules.pair import Call, match, turns
+from legato.rules.violation import Fix, Rule, Safety, Violation
+
+PARALLEL = Rule("PAIR007", "parallel-calls", "A turn calls several tools, where the provider takes one call a turn.")
+BESIDE = Rule("PAIR008", "content-beside-results", "A message with tool results holds something else too.")
+MEDIA = Rule("PAIR009", "media-in-result", "A tool result holds media that the model does not get to see there.")
+ERROR = Rule("PAIR010", "empty-error-result", "A tool result that is flagged as an error is empty.")
+NAMELESS = Rule("PAIR011", "nameless-result", "A tool result does not carry the name of its tool.")
+BETWEEN = Rule("PAIR012", "interleaved-calls", "Something stands between the calls of one turn.")
+TABLE = (PARALLEL, BESIDE, MEDIA, ERROR, NAMELESS, BETWEEN)
+
+SEEN_BELOW = "[The {kind} follows below.]"
+"""The text of a result whose only content was moved."""
+FROM_RESULTS = "From the tool results above:"
+"""The text before media that were moved out of results."""
+FAILED = "error"
+"""The text of an error result that says nothing."""
+
+
+def find(request: Request, profile: Profile) -> Iterator[Violation]:
+    """Every fault of this part. Where two fixes touch one message, the one found first goes first."""
+    calls, orphans = match(request.transcript)
+    if not calls or orphans:
+        return
+    if not profile.parallel_calls:
+        yield from _parallel(request, calls, profile)
+    if profile.calls_contiguous:
+        yield from _between(request, calls, profile)
+    if profile.result_names:
+        yield from _nameless(request, calls, profile)
+    if not profile.empty_error_results:
+        yield from _empty_errors(request, profile)
+    yield from _media(request, calls, profile)
+    if profile.results_alone:
+        yield from _beside(request, profile)
+
+
+def _violation(
+    request: Request,
+    at: int,
+    profile: Profile,
+    rule: Rule,
+    fact: str,
+    reason: str,
+    title: str,
+    edits: dict[int, tuple[Message, ...]],
+    safety: Safety = "safe",
+) -> Violation:
+    where = request.index(at)
+    made = tuple(Edit(place, new, rule.code, reason, about=at) for place, new in edits.items())
+    return Violation(rule.code, where, reason, profile.severity(fact), f"[{where}]", Fix(title, safety, made))
+
+
+def _parallel(request: Request, calls: list[Call], profile: Profile) -> Iterator[Violation]:
+    """A turn of several calls becomes one turn a call, each with its result."""
+    transcript = request.transcript
+    by_message: dict[int, list[Call]] = {}
+    for call in calls:
+        by_message.setdefault(call.at, []).append(call)
+    for at, several in by_message.items():
+        answers = [call.results[0] for call in several if len(call.results) == 1]
+        if len(several) < 2 or len(answers) < len(several):
+            continue
+        message = transcript[at]
+        others = tuple([part for part in message.parts if part not in message.calls])
+        new: list[Message] = []
+        edits: dict[int, tuple[Message, ...]] = {}
+        for call, (place, part) in zip(several, answers, strict=True):
+            said = others if call is several[0] else ()
+            base = (
+                changed(message, parts=(*said, call.call)) if call is several[0] else Message("assistant", (call.call,))
+            )
+            role = "tool" if profile.results_in == "tool" else "user"
+            whole = transcript[place]
+            alone = whole if len(whole.parts) == 1 else Message(role, (whole.parts[part],))
+            new.extend((base, alone))
+            rest = tuple([other for other in whole.parts if not isinstance(other, ToolResult)])
+            edits[place] = (changed(whole, parts=rest),) if rest else ()
+        edits[at] = tuple(new)
+        reason = f"a turn calls {len(several)} tools at once"
+        yield _violation(request, at, profile, PARALLEL, "parallel_calls", reason, "make it one turn a call", edits)
+
+
+def _between(request: Request, calls: list[Call], profile: Profile) -> Iterator[Violation]:
+    """What the assistant said between the calls of one turn is said before them."""
+    for _, turn in turns(request.transcript, calls, profile):
+        places = range(turn[0].at, turn[-1].at + 1)
+        run = [request.transcript[at] for at in places]
+        ordered = [*[message for message in run if not message.calls], *[message for message in run if message.calls]]
+        moved = {at: (new,) for at, new, old in zip(places, ordered, run, strict=True) if new is not old}
+        if moved:
+            reason = "something stands between the calls of one turn"
+            title = "say it before them"
+            yield _violation(request, turn[0].at, profile, BETWEEN, "calls_contiguous", reason, title, moved)
+
+
+def _nameless(request: Request, calls: list[Call], profile: Profile) -> Iterator[Violation]:
+    named: dict[int, dict[int, str]] = {}
+    for call in calls:
+        for at, part in call.results:
+            result = request.transcript[at].parts[part]
+            if isinstance(result, ToolResult) and not result.name and call.call.name:
+                named.setdefault(at, {})[part] = call.call.name
+    for at, names in named.items():
+        message = request.transcript[at]
+        parts = tuple([_with_name(part, names.get(i)) for i, part in enumerate(message.parts)])
+        reason = f"a result does not say that it is of {', '.join(names.values())}"
+        edits: dict[int, tuple[Message, ...]] = {at: (changed(message, parts=parts),)}
+        yield _violation(request, at, profile, NAMELESS, "result_names", reason, "add the name", edits)
+
+
+def _with_name(part: Part, name: str | None) -> Part:
+    return changed(part, name=name) if isinstance(part, ToolResult) and name else part
+
+
+def _empty_errors(request: Request, profile: Profile) -> Iterator[Violation]:
+    for at, message in enumerate(request.transcript):
+        if any(_is_empty_error(part) for part in message.parts):
+            parts = tuple([_with_text(part) if _is_empty_error(part) else part for part in message.parts])
+            edits: dict[int, tuple[Message, ...]] = {at: (changed(message, parts=parts),)}
+            reason = "an error result is empty"
+            yield _violation(request, at, profile, ERROR, "empty_error_results", reason, "say that it failed", edits)
+
+
+def _is_empty_error(part: Part) -> bool:
+    if not isinstance(part, ToolResult) or not part.error:
+        return False
+    return all(isinstance(inner, Text) and not inner.text.strip() for inner in part.parts)
+
+
+def _with_text(part: Part) -> Part:
+    assert isinstance(part, ToolResult)
+    rest = {key: value for key, value in part.extra.items() if key != "content"}
+    return changed(part, parts=(Text(FAILED, flat=True),), extra=rest)
+
+
+def _media(request: Request, calls: list[Call], profile: Profile) -> Iterator[Violation]:
+    """Media that a result may not hold go into a user message after all results of the turn."""
+    allowed = profile.result_media
+    transcript = request.transcript
+    for end, turn in turns(transcript, calls, profile):
+        places = sorted({at for call in turn for at, _ in call.results if at > end})
+        moved = [part for at in places for part in _taken(transcript[at], allowed)]
+        if not moved:
+            continue
+        edits: dict[int, tuple[Message, ...]] = {}
+        for at in places:
+            if _taken(transcript[at], allowed):
+                edits[at] = (
+                    changed(transcript[at], parts=tuple([_left(part, allowed) for part in transcript[at].parts])),
+                )
+        last = places[-1]
+        carrier = edits.get(last, (transcript[last],))[0]
+        shown: tuple[Part, ...] = (Text(FROM_RESULTS), *moved)
+        if profile.results_in == "tool":
+            edits[last] = (carrier, Message("user", shown))
+        else:
+            edits[last] = (changed(carrier, parts=(*carrier.parts, *shown)),)
+        kinds = ", ".join(dict.fromkeys(part.kind for part in moved))
+        reason = f"a tool result holds {kinds}"
+        title = "move it to a user message after the results"
+        yield _violation(request, places[0], profile, MEDIA, "result_media", reason, title, edits)
+
+
+def _taken(message: Message, allowed: tuple[str, ...]) -> list[Media]:
+    inner = [part for result in message.results for part in result.parts]
+    return [part for part in inner if isinstance(part, Media) and part.kind not in allowed]
+
+
+def _left(part: Part, allowed: tuple[str, ...]) -> Part:
+    if not isinstance(part, ToolResult):
+        return part
+    gone = [inner for inner in part.parts if isinstance(inner, Media) and inner.kind not in allowed]
+    if not gone:
+        return part
+    kept = tuple([inner for inner in part.parts if inner not in gone])
+    return changed(part, parts=kept or (Text(SEEN_BELOW.format(kind=gone[0].kind), flat=True),))
+
+
+def _beside(request: Request, profile: Profile) -> Iterator[Violation]:
+    for at, message in enumerate(request.transcript):
+        results = message.results
+        if not results or message.role == "assistant" or len(results) == len(message.parts):
+            continue
+        others = tuple([part for part in message.parts if not isinstance(part, ToolResult)])
+        split = (changed(message, parts=results), Message("user", others, message.origin))
+        reason = "a message with tool results holds something else too"
+        yield _violation(request, at, profile, BESIDE, "results_alone", reason, "split it in two", {at: split})

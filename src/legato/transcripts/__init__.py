@@ -1,0 +1,1 @@
+"""Conversations on disk: `files` reads and writes JSON and JSONL."""
