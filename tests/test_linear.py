@@ -25,7 +25,7 @@ def _text(at: int) -> str:
 
 def _turn(*call_ids: str) -> Wire:
     calls = [
-        {"id": call_id, "type": "function", "function": {"name": "exec", "arguments": "{}"}} for call_id in call_ids
+        {"id": call_id, "type": "function", "function": {"name": "message", "arguments": "{}"}} for call_id in call_ids
     ]
     return {"role": "assistant", "content": None, "tool_calls": calls}
 

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -488,6 +489,15 @@ def test_a_finish_reason_of_an_accepted_request_counts(body: Any) -> None:
         found = overflow(status, body)
         assert found is not None
         assert (found.pattern, found.kind) == ("finish", "window")
+
+
+def test_a_finish_reason_is_found_in_an_object_of_an_sdk() -> None:
+    choice = SimpleNamespace(finish_reason="model_context_window_exceeded", message=SimpleNamespace(content=TEXTS[0]))
+    for reply in (SimpleNamespace(choices=[choice]), SimpleNamespace(stop_reason="model_context_window_exceeded")):
+        found = overflow(200, reply)
+        assert found is not None
+        assert found.pattern == "finish"
+    assert overflow(200, SimpleNamespace(choices=[SimpleNamespace(finish_reason="stop", text=TEXTS[0])])) is None
 
 
 @pytest.mark.parametrize(("name", "status", "body"), LOOK_ALIKES)

@@ -129,8 +129,19 @@ def _parsed(text: str) -> Any:
 
 
 def nothing_to_send(messages: History) -> bool:
-    """Whether no message but results holds a text, an image or a call."""
-    return not any(leaves(message) for message in messages if message["role"] != "tool")
+    """Whether no message but results holds a text, an image or a call that could be executed."""
+    return not any(_has_something(message) for message in messages if message["role"] != "tool")
+
+
+def _has_something(message: Wire) -> bool:
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    executable = [call for call in calls if (call.get("name") or "").strip() and call.get("arguments") is not None]
+    return bool(said(message) or _media(message) or executable)
+
+
+def _media(message: Wire) -> list[Wire]:
+    content = message.get("content")
+    return [part for part in content if part["type"] != "text"] if isinstance(content, list) else []
 
 
 # -- 1. Legal ----------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "trailing_assistant_ok": "prefix",
         "id_pattern": r"[a-zA-Z0-9]{9}",
         "name_pattern": r"[a-zA-Z0-9_-]{1,64}",
-        "may_be_empty": ("system", "user", "tool"),
+        "may_be_empty": ("system", "user", "assistant", "tool"),
         "media_in": ("user",),
         "forbidden_keys": REASONING,
         "call_first_ok": False,

@@ -9,6 +9,9 @@ import msgspec
 
 from legato.messages import Fields, Message, Transcript
 
+CONTINUED = ("previous_response_id", "conversation")
+"""The fields of a body that name a conversation which the server holds (OpenAI Responses)."""
+
 HEAD = -1
 """The `at` of an edit that replaces the head."""
 
@@ -20,6 +23,11 @@ class Request(msgspec.Struct, frozen=True, dict=True):
     transcript: Transcript
     altered: bool = False
     """Whether the head is not the one that came in."""
+
+    @property
+    def continues(self) -> bool:
+        """Whether the server holds what came before: calls in it are answered here, and nothing new may be said."""
+        return any(self.head.get(field) for field in CONTINUED)
 
     def index(self, at: int) -> int | None:
         """The caller's own index of the message at a position; of a synthetic one, that of its nearest neighbour."""

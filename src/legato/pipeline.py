@@ -25,7 +25,7 @@ from legato.profiles import Profile
 from legato.report import Change, Ledger, Report
 from legato.rules import FAMILIES, LOCAL, Family, Violation
 from legato.rules.violation import edits_of
-from legato.tokens import RATES, TextCounter
+from legato.tokens import RATES, counter
 
 ROUNDS = 24
 """A family that has not settled by then never will: that is a fault of ours, said as one."""
@@ -260,7 +260,7 @@ def _target(payload: Json, profile: str | Profile | None, form: str | None, mode
 
 
 def _ledger(policy: Policy, profile: Profile) -> Ledger:
-    count: Callable[[str], int] = policy.counter or TextCounter(profile.encoding)
+    count: Callable[[str], int] = policy.counter or counter(profile.encoding)
     return Ledger(count, RATES[profile.rates], wire.codec(profile.format).encode)
 
 

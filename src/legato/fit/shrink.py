@@ -27,6 +27,12 @@ MARKER_TOKENS = 12
 DEEPEST = 64
 """Strings of arguments that are nested deeper are left alone."""
 
+LEAST = (0, 0, 0, 16)
+"""What each kind of text keeps at least, in tokens: a task that is nothing but a marker is no task.
+
+Kinds: tool results, arguments, assistant texts, user texts.
+"""
+
 Count = Callable[[str], int]
 Path = tuple[int | str, ...]
 
@@ -50,15 +56,15 @@ def leaves(request: Request, count: Count) -> list[Leaf]:
     return found
 
 
-def plan(request: Request, over: int, count: Count, kinds: int = 4) -> list[Edit]:
-    """Edits that save at least `over` tokens if cutting the first `kinds` kinds of text can; else all it can."""
+def plan(request: Request, over: int, count: Count) -> list[Edit]:
+    """Edits that save at least `over` tokens if cutting texts can; else all it can."""
     chosen: dict[int, dict[Path, str]] = {}
     found = leaves(request, count)
-    for kind in range(kinds):
+    for kind, least in enumerate(LEAST):
         if over <= 0:
             break
         of_kind = [leaf for leaf in found if leaf.kind == kind and leaf.tokens > MARKER_TOKENS]
-        length = _length([leaf.tokens for leaf in of_kind], over)
+        length = max(least, _length([leaf.tokens for leaf in of_kind], over))
         for leaf in of_kind:
             if leaf.tokens > length + MARKER_TOKENS:
                 text = cut(leaf.text, length, count)

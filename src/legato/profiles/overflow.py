@@ -171,6 +171,8 @@ def _made(kind: Kind, pattern: str, text: str, numbers: Mapping[str, int], exact
 
 STATUS = re.compile(r"\b(?:error|status)[ _]code:? ?([45]\d\d)\b", re.IGNORECASE | re.ASCII)
 """How an SDK writes the status into an exception's text."""
+STATED = ("status_code", "status", "http_status", "code", "type", "stop_reason", "finish_reason")
+"""The attributes of an SDK's objects that say what became of a request."""
 BROKEN = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 """What reading an attribute of somebody's exception may raise, such as httpx of a body that was not read."""
 
@@ -298,7 +300,7 @@ def _json(said: Answer, text: str) -> Any:
 
 def _attributes(error: object) -> Iterator[tuple[str, object]]:
     """What an SDK's exception or response holds, as fields; an exception's own text if it keeps no answer."""
-    for name in ("status_code", "status", "http_status", "code", "type", "stop_reason", "choices", "response"):
+    for name in (*STATED, "choices", "response"):
         yield name, _attribute(error, name)
     answers = {name: _attribute(error, name) for name in ("body", "details", "error")}
     if isinstance(error, BaseException):

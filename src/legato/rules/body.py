@@ -33,7 +33,7 @@ OWN_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "function
 def find(request: Request, profile: Profile) -> Iterator[Violation]:
     """Every fault of the family in one walk. Where several fixes touch one message, the one found first goes first."""
     transcript = request.transcript
-    if not transcript:
+    if not transcript and not request.continues:
         yield Violation(NOTHING.code, None, "there is no message to send", fix=Fix("add a user message", "manual"))
     for at, message in enumerate(transcript):
         for judge in JUDGES:

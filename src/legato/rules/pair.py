@@ -62,7 +62,7 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     if not calls and not orphans:
         return
     repair = _Repair(request, profile)
-    for at, part in orphans:
+    for at, part in () if request.continues else orphans:
         result = transcript[at].parts[part]
         assert isinstance(result, ToolResult)
         repair.drop(ORPHAN, at, part, f"no call before it has the id {result.call_id!r}")
@@ -261,7 +261,7 @@ class _Repair:
 
     def _edit(self, at: int) -> Edit:
         """What stands at a message once every part is dropped and every result added."""
-        rules = self.reasons[at]
+        rules = sorted(self.reasons[at], key=lambda reason: reason[2] != at)
         new = self._rebuilt(self.transcript[at], self.dropped.get(at, set()), self.added.get(at, []))
         reason = "; ".join(dict.fromkeys(reason for _, reason, _ in rules))
         return Edit(at, new, rules[0][0].code, reason, about=rules[0][2])

@@ -8,7 +8,7 @@ tool schemas in `schema.py`. `media.py` prices what is not text, with the image 
 from legato.tokens.cost import head_tokens, message_tokens, tools_tokens
 from legato.tokens.media import Count
 from legato.tokens.rates import CHAT, RATES, Rates
-from legato.tokens.text import TextCounter, VocabularyError
+from legato.tokens.text import TextCounter, VocabularyError, counter
 
 __all__ = [
     "CHAT",
@@ -17,6 +17,7 @@ __all__ = [
     "Rates",
     "TextCounter",
     "VocabularyError",
+    "counter",
     "head_tokens",
     "message_tokens",
     "tools_tokens",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from threading import Lock
 
 from legato.errors import GovernanceError
@@ -77,6 +78,12 @@ class TextCounter:
         if len(text) <= RUN:
             return len(encode(text))
         return sum(len(encode(piece)) for piece in _pieces(text))
+
+
+@cache
+def counter(encoding: str) -> TextCounter:
+    """The one counter of an encoding that all of this process share, with what it remembers."""
+    return TextCounter(encoding)
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from glob import glob, has_magic
+from io import BufferedIOBase
 from tempfile import mkstemp
-from typing import BinaryIO
 
 from legato.errors import WireError
 from legato.messages import Json
@@ -29,6 +29,8 @@ STDIN = "-"
 JSONL = (".jsonl", ".ndjson")
 SUFFIXES = (".json", *JSONL)
 """What is looked for in a directory."""
+PIECE = 1 << 18
+"""Bytes that are read at once."""
 ENVELOPE = "request"
 """The field of an envelope that holds the conversation."""
 
@@ -151,8 +153,9 @@ def _inside(folder: str) -> list[str]:
     return sorted(found)
 
 
-def _conversations(name: str, stream: BinaryIO) -> Iterator[Conversation]:
-    lines = _lines(stream)
+def _conversations(name: str, stream: BufferedIOBase) -> Iterator[Conversation]:
+    pieces = _split(stream)
+    lines = _lines(pieces)
     number, line = next(lines, (0, b""))
     if not line:
         raise WireError(name, "is empty")
@@ -160,7 +163,7 @@ def _conversations(name: str, stream: BinaryIO) -> Iterator[Conversation]:
         try:
             value = _parse(line, name)
         except WireError:
-            line += stream.read()
+            line += b"".join(pieces)
             yield _conversation(name, None, line, _parse(line, name))
             return
         following = next(lines, None)
@@ -174,10 +177,24 @@ def _conversations(name: str, stream: BinaryIO) -> Iterator[Conversation]:
         yield _conversation(name, number, line, _parse(line[_start(line) :], name, number))
 
 
-def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def _split(stream: BufferedIOBase) -> Iterator[bytes]:
+    """The lines of a stream. Python's own reading of a line does not stop for Ctrl-C until the line has ended."""
+    held: list[bytes] = []
+    while piece := stream.read1(PIECE):
+        *ends, rest = piece.split(b"\n")
+        for end in ends:
+            yield b"".join((*held, end, b"\n"))
+            held.clear()
+        if rest:
+            held.append(rest)
+    if held:
+        yield b"".join(held)
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """The lines that are not blank, each with its number and with the blank lines before it."""
     blank: list[bytes] = []
-    for number, line in enumerate(stream, 1):
+    for number, line in enumerate(pieces, 1):
         if line.isspace():
             blank.append(line)
         else:
