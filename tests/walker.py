@@ -118,8 +118,8 @@ def _ends(
     if not messages:
         yield "no messages"
         return
-    if messages[0].get("tool_calls") and not call_first_ok:
-        yield "starts with a call"
+    if not call_first_ok and (messages[0].get("tool_calls") or (len(messages) == 1 and roles[0] == "assistant")):
+        yield "starts with a call, or is one assistant message"
     if user_first and [role for role in roles if role != "system"][:1] != ["user"]:
         yield "the first turn is not the user's"
     if roles[-1] == "assistant" and (not trailing_ok or (trailing_ok == "prefix" and not messages[-1].get("prefix"))):

@@ -16,6 +16,7 @@ from legato.errors import GovernanceError, OverBudget, PolicyError, UnknownProfi
 from legato.pipeline import Governed, check, govern, repair
 from legato.policy import Policy
 from legato.profiles import Profile
+from legato.profiles.overflow import Overflow, overflow
 from legato.report import Change, Report
 from legato.rules import Violation
 
@@ -24,6 +25,7 @@ __all__ = [
     "GovernanceError",
     "Governed",
     "OverBudget",
+    "Overflow",
     "Policy",
     "PolicyError",
     "Profile",
@@ -34,5 +36,6 @@ __all__ = [
     "WireError",
     "check",
     "govern",
+    "overflow",
     "repair",
 ]

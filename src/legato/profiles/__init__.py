@@ -73,8 +73,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     """The roles the provider knows."""
     alternates: bool = False
     """Two user or two assistant messages in a row are refused."""
-    opens_with: Literal["any", "user"] = "any"
-    """What the first message that is not system must be."""
+    opens_with: Literal["any", "no-call", "user"] = "any"
+    """What the first message must be: any; none that calls tools; the user's, system messages apart."""
     needs_user: bool = False
     """There must be a user message that is more than tool results."""
     closes_with: Literal["any", "user", "removed"] = "any"

@@ -99,7 +99,9 @@ def _between(request: Request, calls: list[Call], profile: Profile) -> Iterator[
         places = range(turn[0].at, turn[-1].at + 1)
         run = [request.transcript[at] for at in places]
         ordered = [*[message for message in run if not message.calls], *[message for message in run if message.calls]]
-        moved = {at: (new,) for at, new, old in zip(places, ordered, run, strict=True) if new is not old}
+        moved: dict[int, tuple[Message, ...]] = {
+            at: (new,) for at, new, old in zip(places, ordered, run, strict=True) if new is not old
+        }
         if moved:
             reason = "something stands between the calls of one turn"
             title = "say it before them"

@@ -148,8 +148,8 @@ def _first(request: Request, profile: Profile) -> Iterator[Violation]:
         edits = {last: (transcript[last], user(OPENER))}
         reason = "there are only system messages"
         yield _violation(LEADING, request, last, reason, (profile, "opens_with"), "add a user message", edits)
-    elif profile.opens_with == "user" and body is not None and transcript[body].role != "user":
-        reason = f"the first message after the system's is the {transcript[body].role}'s, not the user's"
+    elif body is not None and _opens_wrong(request, profile, body):
+        reason = f"the first message is the {transcript[body].role}'s, not the user's"
         edits = {body: (user(OPENER), transcript[body])}
         yield _violation(LEADING, request, body, reason, (profile, "opens_with"), "put a user message first", edits)
     elif profile.needs_user and not any(message.asks for message in transcript):
@@ -159,6 +159,13 @@ def _first(request: Request, profile: Profile) -> Iterator[Violation]:
         yield _violation(
             NO_USER, request, place, reason, (profile, "needs_user"), "add a user message", {place: opened}
         )
+
+
+def _opens_wrong(request: Request, profile: Profile, body: int) -> bool:
+    first = request.transcript[body]
+    if profile.opens_with == "no-call":
+        return body == 0 and bool(first.calls) and not request.continues
+    return profile.opens_with == "user" and first.role != "user"
 
 
 def _last(request: Request, profile: Profile) -> Iterator[Violation]:

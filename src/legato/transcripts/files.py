@@ -87,13 +87,10 @@ def read(name: str) -> Iterator[Conversation]:
     Raises `OSError`, `WireError` with FILE:LINE:COLUMN where it is no JSON, `NoConversation`.
     """
     try:
-        if name != STDIN:
-            with open(name, "rb") as stream:
-                yield from _conversations(name, stream)
-        elif sys.stdin is None:
+        if name == STDIN and sys.stdin is None:
             raise OSError(errno.EBADF, "the standard input is closed")
-        else:
-            yield from _conversations(name, sys.stdin.buffer)
+        with open(0, "rb", closefd=False) if name == STDIN else open(name, "rb") as stream:
+            yield from _conversations(name, stream)
     except OSError as problem:
         raise OSError(problem.errno, problem.strerror, name) from problem
 
