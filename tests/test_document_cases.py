@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import legato
+from walker import PRESETS, faults
 
 Wire = dict[str, Any]
 
@@ -97,6 +98,7 @@ def govern(messages: list[Wire], policy: legato.Policy | None = None) -> legato.
     report = governed.report
     assert messages == before, "the input was changed"
     assert [str(found) for found in legato.check(governed.messages) if found.severity == "error"] == []
+    assert faults(governed.messages, **PRESETS["portable"]) == []
     assert legato.govern(governed.body, policy=policy).body is governed.body, "governing twice changes something"
     assert bool(report.changes) == (governed.body is not messages)
     assert report.tokens_in + sum(change.tokens for change in report.changes) == report.tokens_out

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 import legato
 from accidents import History, Wire
@@ -127,8 +128,9 @@ class Work:
 
     def __init__(self, messages: History, profile: str, budget: int | None) -> None:
         self.characters = self.counts = self.lines = 0
-        window = {} if budget is None else {"window": budget + 12, "max_output": 8, "reserve": 4}
-        policy = legato.Policy(counter=self.count, **window)
+        policy = legato.Policy(counter=self.count)
+        if budget is not None:
+            policy = structs.replace(policy, window=budget + 12, max_output=8, reserve=4)
         tracer = sys.gettrace()
         sys.settrace(self.enter)
         try:

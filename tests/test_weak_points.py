@@ -134,15 +134,6 @@ def test_w6_results_of_earlier_turns_are_compacted_before_anything_is_dropped() 
     assert fits(governed)
 
 
-def test_w6_the_cache_friendly_policy_compacts_results_of_an_earlier_turn_before_it_drops_any() -> None:
-    messages = [user("go"), *loop(5, 400, "read_file"), says("ok"), user("and now?")]
-    policy = legato.Policy.cache_friendly(window=1620, max_output=10, reserve=10)
-    governed = govern(messages, policy)
-    assert [sent["role"] for sent in governed.messages] == [message["role"] for message in messages]
-    assert governed.messages[2]["content"] == PLACEHOLDER
-    assert fits(governed)
-
-
 def test_w7_orphans_before_the_newest_result_do_not_let_it_escape_the_budget() -> None:
     messages = [user("go"), result("o1", "x"), result("o2", "y"), calls("1"), result("1", f"HEAD {words(2000)} TAIL")]
     governed = govern(messages, budget(500))

@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from legato.messages import Fields, Message, Transcript
+from legato.pairing import Call, match
 
 CONTINUED = ("previous_response_id", "conversation")
 """The fields of a body that name a conversation which the server holds (OpenAI Responses)."""
@@ -32,6 +33,11 @@ class Request(msgspec.Struct, frozen=True, dict=True):
     def index(self, at: int) -> int | None:
         """The caller's own index of the message at a position; of a synthetic one, that of its nearest neighbour."""
         return self._indexes[at] if self._indexes else None
+
+    @cached_property
+    def pairs(self) -> tuple[list[Call], list[tuple[int, int]]]:
+        """The calls with their results, and the orphans: see `pairing.match`."""
+        return match(self.transcript)
 
     @cached_property
     def _indexes(self) -> list[int | None]:

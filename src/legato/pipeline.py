@@ -132,13 +132,24 @@ def govern(
 
 
 class Draft:
-    """A request on its way, and the changes that made it. Nothing is altered: each step gives a new draft."""
+    """A request on its way, and the changes that made it. Nothing is altered: each step gives a new draft.
 
-    def __init__(self, request: Request, changes: tuple[Change, ...], profile: Profile, ledger: Ledger) -> None:
+    `settled` are the families that have found nothing wrong with this very request.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        changes: tuple[Change, ...],
+        profile: Profile,
+        ledger: Ledger,
+        settled: frozenset[Family] = frozenset(),
+    ) -> None:
         self.request = request
         self.changes = changes
         self.profile = profile
         self.ledger = ledger
+        self.settled = settled
 
     def make(self, edits: Iterable[Edit]) -> Draft:
         """The draft with the edits applied and written down."""
@@ -156,7 +167,8 @@ class Draft:
         """The draft with every error of these families fixed. Raises `Unrepairable` if one has no fix of its own."""
         draft = self
         for family in families:
-            draft = draft._settle(family)
+            if family not in draft.settled:
+                draft = draft._settle(family)
         return draft
 
     def tokens(self) -> int:
@@ -170,7 +182,8 @@ class Draft:
             if not edits:
                 if errors:
                     raise Unrepairable(errors)
-                return draft
+                settled = draft.settled | {family}
+                return Draft(draft.request, draft.changes, draft.profile, draft.ledger, settled)
             draft = draft.make(edits)
         raise GovernanceError(f"a fault of legato: {', '.join(sorted({error.code for error in errors}))} do not settle")
 

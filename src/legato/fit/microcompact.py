@@ -10,7 +10,7 @@ from legato.edits import Edit, Request
 from legato.errors import PolicyError
 from legato.fit.shrink import MARKED
 from legato.messages import Text, ToolResult, changed, text_of
-from legato.rules.pair import BACKFILL, match
+from legato.rules.pair import BACKFILL
 from legato.rules.violation import Rule
 
 STALE = Rule("SIZE001", "stale-tool-result", "An old result of a tool that can be run again fills the window.")
@@ -52,7 +52,7 @@ class Microcompact(msgspec.Struct, frozen=True, kw_only=True):
         """One edit a message that holds a stale result."""
         transcript = request.transcript
         places = []
-        for call in match(transcript)[0]:
+        for call in request.pairs[0]:
             for at, part in call.results:
                 result = transcript[at].parts[part]
                 assert isinstance(result, ToolResult)

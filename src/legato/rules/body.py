@@ -32,11 +32,11 @@ OWN_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "function
 
 def find(request: Request, profile: Profile) -> Iterator[Violation]:
     """Every fault of the family in one walk. Where several fixes touch one message, the one found first goes first."""
-    transcript = request.transcript
-    if not transcript and not request.continues:
+    if not request.transcript and not request.continues:
         yield Violation(NOTHING.code, None, "there is no message to send", fix=Fix("add a user message", "manual"))
-    for at, message in enumerate(transcript):
-        for judge in JUDGES:
+    judges = [judge for judge, matters in JUDGES if matters(profile)]
+    for at, message in enumerate(request.transcript):
+        for judge in judges:
             finding = judge(message, profile)
             if finding is not None:
                 yield _violation(request, at, *finding)
@@ -62,16 +62,25 @@ def _violation(
 
 
 def _surrogates(message: Message, _: Profile) -> Finding | None:
+    if all(_is_ascii(part) for part in message.parts):
+        return None
     new = map_text(message, _well_formed)
     if new is message:
         return None
     return SURROGATE, "a text holds a lone surrogate", "put U+FFFD in its place", (new,), "error", "lossy"
 
 
+def _is_ascii(part: Part) -> bool:
+    """Whether the part is a text, or a result of one text, of nothing but ASCII: the usual case, told at once."""
+    if type(part) is ToolResult:
+        return len(part.parts) == 1 and _is_ascii(part.parts[0])
+    if type(part) is ToolCall:
+        return isinstance(part.arguments, str) and part.arguments.isascii()
+    return (type(part) is Text or type(part) is Reasoning) and part.text.isascii()
+
+
 def _empty(message: Message, profile: Profile) -> Finding | None:
     """A message that says nothing. It is judged by its parts: calls, results, media and unknown parts say something."""
-    if profile.empty_messages and profile.empty_text:
-        return None
     said = [part for part in message.parts if type(part) is not Reasoning]
     if said and not (all(type(part) is Text and _is_blank(part.text, profile) for part in said)):
         return None
@@ -87,8 +96,6 @@ def _is_blank(text: str, profile: Profile) -> bool:
 
 def _null(message: Message, profile: Profile) -> Finding | None:
     """Content that is null, absent or `[]` where text is wanted. Beside calls null says nothing, rightly."""
-    if profile.null_content:
-        return None
     content = message.extra.get("content")
     results = message.results
     if results:
@@ -119,14 +126,14 @@ def _without(extra: Fields, key: str) -> Fields:
 
 
 def _no_calls(message: Message, profile: Profile) -> Finding | None:
-    if profile.empty_calls or message.extra.get("tool_calls") != []:
+    if message.extra.get("tool_calls") != []:
         return None
     new = changed(message, extra=_without(message.extra, "tool_calls"))
     return NO_CALLS, "tool_calls is an empty list", "drop the field", (new,), profile.severity("empty_calls"), "safe"
 
 
 def _arguments(message: Message, profile: Profile) -> Finding | None:
-    if profile.arguments == "any" or message.role != "assistant":
+    if message.role != "assistant":
         return None
     parts = tuple([_with_object(part) if type(part) is ToolCall else part for part in message.parts])
     if all(new is old for new, old in zip(parts, message.parts, strict=True)):
@@ -163,7 +170,7 @@ def _refuse(constant: str) -> None:
 
 def _beside(message: Message, profile: Profile) -> Finding | None:
     """Text and calls of one turn become two messages, where the provider takes only one of them in a message."""
-    if profile.text_with_calls or not message.calls:
+    if not message.calls:
         return None
     said = tuple([part for part in message.parts if not isinstance(part, ToolCall)])
     if not any(not isinstance(part, Text) or part.text for part in said):
@@ -176,7 +183,7 @@ def _beside(message: Message, profile: Profile) -> Finding | None:
 
 def _silent(message: Message, profile: Profile) -> Finding | None:
     """The content of a message that only calls: some providers want a string, some one that says something."""
-    if not message.calls or (profile.null_with_calls and profile.empty_with_calls):
+    if not message.calls:
         return None
     said = [part for part in message.parts if not isinstance(part, ToolCall | Reasoning)]
     empty = not said and message.extra.get("content") is None
@@ -193,8 +200,6 @@ def _silent(message: Message, profile: Profile) -> Finding | None:
 
 def _fields(message: Message, profile: Profile) -> Finding | None:
     allowed = profile.message_keys
-    if not allowed:
-        return None
     unknown = [key for key in message.extra if key not in allowed and key not in OWN_FIELDS and key[:1] != "_"]
     if not unknown:
         return None
@@ -205,8 +210,6 @@ def _fields(message: Message, profile: Profile) -> Finding | None:
 
 
 def _blank_blocks(message: Message, profile: Profile) -> Finding | None:
-    if profile.empty_text:
-        return None
     kept = tuple([part for part in message.parts if not (_is_block(part) and _is_blank(part.text, profile))])
     if len(kept) == len(message.parts):
         return None
@@ -255,4 +258,17 @@ def _well_formed(text: str) -> str:
     return text
 
 
-JUDGES = (_surrogates, _empty, _null, _no_calls, _arguments, _blank_blocks, _silent, _fields, _beside)
+Judge: TypeAlias = Callable[[Message, Profile], Finding | None]
+
+JUDGES: tuple[tuple[Judge, Callable[[Profile], object]], ...] = (
+    (_surrogates, lambda _: True),
+    (_empty, lambda profile: not (profile.empty_messages and profile.empty_text)),
+    (_null, lambda profile: not profile.null_content),
+    (_no_calls, lambda profile: not profile.empty_calls),
+    (_arguments, lambda profile: profile.arguments != "any"),
+    (_blank_blocks, lambda profile: not profile.empty_text),
+    (_silent, lambda profile: not (profile.null_with_calls and profile.empty_with_calls)),
+    (_fields, lambda profile: profile.message_keys),
+    (_beside, lambda profile: not profile.text_with_calls),
+)
+"""The judges, each with whether it can find anything under a profile."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from legato.edits import Edit, Request
 from legato.messages import Media, Message, Part, Text, ToolResult, changed
+from legato.pairing import Call, turns
 from legato.profiles import Profile
-from legato.rules.pair import Call, match, turns
 from legato.rules.violation import Fix, Rule, Safety, Violation
 
 PARALLEL = Rule("PAIR007", "parallel-calls", "A turn calls several tools, where the provider takes one call a turn.")
@@ -21,6 +21,7 @@ NAMELESS = Rule("PAIR011", "nameless-result", "A tool result does not carry the 
 BETWEEN = Rule("PAIR012", "interleaved-calls", "Something stands between the calls of one turn.")
 TABLE = (PARALLEL, BESIDE, MEDIA, ERROR, NAMELESS, BETWEEN)
 
+KINDS = ("image", "audio", "video", "document")
 SEEN_BELOW = "[The {kind} follows below.]"
 """The text of a result whose only content was moved."""
 FROM_RESULTS = "From the tool results above:"
@@ -31,7 +32,7 @@ FAILED = "error"
 
 def find(request: Request, profile: Profile) -> Iterator[Violation]:
     """Every fault of this part. Where two fixes touch one message, the one found first goes first."""
-    calls, orphans = match(request.transcript)
+    calls, orphans = request.pairs
     if not calls or orphans:
         return
     if not profile.parallel_calls:
@@ -42,7 +43,8 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
         yield from _nameless(request, calls, profile)
     if not profile.empty_error_results:
         yield from _empty_errors(request, profile)
-    yield from _media(request, calls, profile)
+    if len(profile.result_media) < len(KINDS):
+        yield from _media(request, calls, profile)
     if profile.results_alone:
         yield from _beside(request, profile)
 
@@ -95,7 +97,7 @@ def _parallel(request: Request, calls: list[Call], profile: Profile) -> Iterator
 
 def _between(request: Request, calls: list[Call], profile: Profile) -> Iterator[Violation]:
     """What the assistant said between the calls of one turn is said before them."""
-    for _, turn in turns(request.transcript, calls, profile):
+    for _, turn in turns(request.transcript, calls, profile.pairs_by_run):
         places = range(turn[0].at, turn[-1].at + 1)
         run = [request.transcript[at] for at in places]
         ordered = [*[message for message in run if not message.calls], *[message for message in run if message.calls]]
@@ -152,7 +154,7 @@ def _media(request: Request, calls: list[Call], profile: Profile) -> Iterator[Vi
     """Media that a result may not hold go into a user message after all results of the turn."""
     allowed = profile.result_media
     transcript = request.transcript
-    for end, turn in turns(transcript, calls, profile):
+    for end, turn in turns(transcript, calls, profile.pairs_by_run):
         places = sorted({at for call in turn for at, _ in call.results if at > end})
         moved = [part for at in places for part in _taken(transcript[at], allowed)]
         if not moved:

@@ -30,7 +30,8 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     """Every fault of this part. Where two fixes touch one message, the one found first goes first."""
     if profile.content != "any":
         yield from _parts(request, profile)
-    yield from _outside(request, profile)
+    if not {"system", "user", "assistant"}.issubset(profile.media_in):
+        yield from _outside(request, profile)
     if profile.image_side_max or profile.many_images:
         yield from _images(request, profile)
     if profile.document_names:

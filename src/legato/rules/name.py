@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 
 from legato.edits import HEAD, Edit, Request
 from legato.messages import Message, ToolCall, ToolResult, Transcript, changed
+from legato.pairing import Call, turns
 from legato.profiles import Profile
-from legato.rules.pair import Call, match, turns
 from legato.rules.violation import Fix, Rule, Violation
 from legato.wire import tools
 
@@ -30,8 +30,7 @@ ID_LENGTH = 9
 
 def find(request: Request, profile: Profile) -> Iterator[Violation]:
     """The ids first, then the names. Each message is changed once for each of the two."""
-    transcript = request.transcript
-    calls, _ = match(transcript)
+    calls, _ = request.pairs
     if calls:
         yield from _ids(request, calls, profile)
     if profile.name_shape is not None:
@@ -46,7 +45,7 @@ def _ids(request: Request, calls: list[Call], profile: Profile) -> Iterator[Viol
     seen: Counter[str | None] = Counter()
     minted: dict[tuple[str | None, int], str] = {}
     nameless = 0
-    for _, turn in turns(transcript, calls, profile):
+    for _, turn in turns(transcript, calls, profile.pairs_by_run):
         if profile.ids_unique == "turn":
             seen.clear()
         for call in turn:

@@ -169,9 +169,9 @@ def _conversations(name: str, stream: BufferedIOBase) -> Iterator[Conversation]:
             return
         yield _conversation(name, number, line, value)
         number, line = following
-    yield _conversation(name, number, line, _parse(line[_start(line) :], name, number))
+    yield _conversation(name, number, line, _parse(line[_start(line) :].rstrip(), name, number))
     for number, line in lines:
-        yield _conversation(name, number, line, _parse(line[_start(line) :], name, number))
+        yield _conversation(name, number, line, _parse(line[_start(line) :].rstrip(), name, number))
 
 
 def _split(stream: BufferedIOBase) -> Iterator[bytes]:
