@@ -190,8 +190,6 @@ def test_arguments_nested_a_hundred_thousand_deep_are_kept_as_text() -> None:
         pytest.param({"role": "user", "content": "a\ud800b"}, id="text"),
         pytest.param({"role": "user", "content": [{"type": "text", "text": "a\udfffb"}]}, id="part"),
         pytest.param({"role": "system", "content": "\udc00"}, id="system"),
-        pytest.param({"role": "user", "content": "x", "name": "a\ud800b"}, id="name"),
-        pytest.param({"role": "user", "content": "x", "note": {"k\ud800": ["v\ud800"]}}, id="unknown field"),
     ],
 )
 def test_a_lone_surrogate_is_repaired_with_a_report(message: dict[str, Any]) -> None:
@@ -204,14 +202,49 @@ def test_a_lone_surrogate_is_repaired_with_a_report(message: dict[str, Any]) -> 
     assert legato.govern(governed.messages).body is governed.messages
 
 
-def test_a_surrogate_in_a_call_and_its_result_leaves_them_a_pair() -> None:
-    arguments = json.dumps({"path": "a\ud800"}, ensure_ascii=False)
-    call = {"id": "a\ud800", "type": "function", "function": {"name": "f", "arguments": arguments}}
-    governed = legato.govern([USER, calling([call]), {"role": "tool", "tool_call_id": "a\ud800", "content": "r\udc00"}])
-    json.dumps(governed.messages, ensure_ascii=False).encode("utf-8")
-    made, result = governed.messages[1]["tool_calls"][0], governed.messages[2]
-    assert made["id"] == result["tool_call_id"]
-    assert {1, 2} <= {change.at for change in governed.report.changes}
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param({"role": "user", "content": "x", "name": "a\ud800b"}, id="name"),
+        pytest.param({"role": "user", "content": "x", "note": {"k\ud800": ["v\ud800"]}}, id="unknown field"),
+        pytest.param({"role": "user", "content": [{"type": "x", "data": "v\ud800"}]}, id="unknown part"),
+        pytest.param(calling([{"id": "a", "function": {"name": "f\ud800", "arguments": "{}"}}]), id="name of a call"),
+        pytest.param(calling([{"id": "a\ud800", "function": {"name": "f", "arguments": "{}"}}]), id="id of a call"),
+        pytest.param(
+            calling([{"id": "a", "function": {"name": "f", "arguments": '{"path": "\ud800"}'}}]), id="text of arguments"
+        ),
+        pytest.param(
+            calling([{"id": "a", "function": {"name": "f", "arguments": {"path": "\ud800"}}}]),
+            id="arguments",
+        ),
+    ],
+)
+def test_a_lone_surrogate_anywhere_else_is_repaired_or_refused_with_its_place(message: dict[str, Any]) -> None:
+    system = {"role": "system", "content": "s"}
+    outcome = governed_or_refused([system, message, {"role": "tool", "tool_call_id": "a", "content": "r"}])
+    if isinstance(outcome, legato.WireError):
+        assert outcome.place.startswith("messages[1]")
+        return
+    json.dumps(outcome.messages, ensure_ascii=False).encode("utf-8")
+    assert 1 in {change.at for change in outcome.report.changes}
+
+
+def test_a_surrogate_in_an_id_leaves_call_and_result_a_pair_or_is_refused_with_its_place() -> None:
+    call = {"id": "a\ud800", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    outcome = governed_or_refused([USER, calling([call]), {"role": "tool", "tool_call_id": "a\ud800", "content": "r"}])
+    if isinstance(outcome, legato.WireError):
+        assert outcome.place.startswith("messages[1]")
+        return
+    json.dumps(outcome.messages, ensure_ascii=False).encode("utf-8")
+    assert outcome.messages[1]["tool_calls"][0]["id"] == outcome.messages[2]["tool_call_id"]
+    assert outcome.messages[2]["content"] == "r"
+
+
+def governed_or_refused(messages: list[dict[str, Any]]) -> legato.Governed | legato.WireError:
+    try:
+        return legato.govern(messages)
+    except legato.WireError as refused:
+        return refused
 
 
 def test_a_proper_pair_of_surrogates_and_a_nul_are_text_like_any_other() -> None:

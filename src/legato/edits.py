@@ -30,6 +30,13 @@ class Request(msgspec.Struct, frozen=True, dict=True):
         """Whether the server holds what came before: calls in it are answered here, and nothing new may be said."""
         return any(self.head.get(field) for field in CONTINUED)
 
+    @property
+    def thinks(self) -> bool | None:
+        """Whether the body switches thinking on; None where it does not say."""
+        thinking = self.head.get("thinking")
+        kind = thinking.get("type") if isinstance(thinking, dict) else None
+        return None if kind is None else kind in ("enabled", "adaptive")
+
     def index(self, at: int) -> int | None:
         """The caller's own index of the message at a position; of a synthetic one, that of its nearest neighbour."""
         return self._indexes[at] if self._indexes else None

@@ -74,7 +74,7 @@ def match(transcript: Transcript) -> tuple[list[Call], list[tuple[int, int]]]:
 
 
 def turns(transcript: Transcript, calls: Iterable[Call], by_run: bool) -> Iterator[tuple[int, list[Call]]]:
-    """The calls by turn, each turn with the index of its last message. `by_run`: neighbours of one role are one turn."""
+    """The calls by turn, each with the index of its last message. `by_run`: neighbours of one role are one turn."""
     end = -1
     turn: list[Call] = []
     for call in calls:

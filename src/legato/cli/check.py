@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import legato
-from legato import profiles
+from legato import profiles, wire
 from legato.cli.failure import CANNOT, Failure, explain
 from legato.cli.findings import Finding, Tally
 from legato.cli.formats import FORMATS
@@ -62,6 +62,8 @@ def run(options: argparse.Namespace) -> int:
     )
     for name in options.profile or ():
         profiles.get(name)  # a wrong name is said once, before anything is read
+    if options.wire is not None:
+        wire.codec(options.wire)
     tally = Tally(judge.profiles)
     findings: list[Finding] = []
     found = _find(options.files, tally)
@@ -82,7 +84,10 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Judge:
-    """Whose rules, and which of them. The profile None is the one that fits the payload."""
+    """Whose rules, and which of them. The profile None is the one that fits the payload.
+
+    One profile reads its own wire format; several are compared on what the payload is.
+    """
 
     profiles: tuple[str | None, ...]
     wire: str | None
@@ -94,9 +99,10 @@ class Judge:
         """What each profile refuses of one conversation, in the order of its messages. Raises `Failure`."""
         for profile in self.profiles:
             try:
-                violations = legato.check(conversation.payload, profile, format=self.wire)
+                form = self.wire or (wire.sniff(conversation.payload) if len(self.profiles) > 1 else None)
+                violations = legato.check(conversation.payload, profile, format=form)
             except CANNOT as problem:
-                raise Failure(f"{conversation.where}: {explain(problem)}{self._hint(profile)}") from None
+                raise Failure(f"{conversation.where}: {explain(problem)}") from None
             wanted = [violation for violation in violations if self._wants(violation.code)]
             tally.count(profile, wanted)
             for violation in wanted:
@@ -105,12 +111,6 @@ class Judge:
 
     def _wants(self, code: str) -> bool:
         return (not self.select or code.startswith(self.select)) and not code.startswith(self.ignore)
-
-    def _hint(self, profile: str | None) -> str:
-        """What may be the matter if one conversation is to be read for several providers."""
-        if profile is None or self.wire or len(self.profiles) == 1:
-            return ""
-        return f" (read as {profiles.get(profile).format}, the wire of {profile}; --wire W says what it is)"
 
 
 def _check(file: str, judge: Judge, tally: Tally, progress: Progress) -> list[Finding]:

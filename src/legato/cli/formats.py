@@ -96,9 +96,8 @@ def _rule(code: str) -> Json:
 
 
 def _result(finding: Finding, rule: int) -> Json:
-    location: Json = {"physicalLocation": {"artifactLocation": {"uri": _uri(finding.file)}}}
-    if finding.line is not None:
-        location["physicalLocation"]["region"] = {"startLine": finding.line}
+    where = {"artifactLocation": {"uri": _uri(finding.file)}, "region": {"startLine": finding.line or 1}}
+    location: Json = {"physicalLocation": where}
     if finding.place:
         location["logicalLocations"] = [{"fullyQualifiedName": finding.place}]
     return {

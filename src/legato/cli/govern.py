@@ -13,7 +13,7 @@ from itertools import groupby
 import msgspec
 
 import legato
-from legato import profiles
+from legato import profiles, wire
 from legato.cli.failure import CANNOT, Failure, explain
 from legato.cli.terminal import Paint, Progress, columns, count, plain
 from legato.errors import Unrepairable
@@ -77,6 +77,8 @@ def run(options: argparse.Namespace) -> int:
     """Govern every conversation, then write them all, then report. Raises `Failure`: then nothing was written."""
     if options.profile is not None:
         profiles.get(options.profile)  # a wrong name is said before anything is read
+    if options.wire is not None:
+        wire.codec(options.wire)
     policy = _policy(options)
     pieces: list[bytes] = []
     done: list[Outcome] = []

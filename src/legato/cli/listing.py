@@ -39,7 +39,7 @@ def _compared(findings: Sequence[Finding], tally: Tally, paint: Paint) -> Iterat
         return
     names = [str(profile) for profile in tally.profiles]
     widths = [max(len(name), len("warning")) for name in names]
-    yield paint("bold", "  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True)))
+    yield paint("bold", "  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True)).rstrip())
     for _, group in groupby(findings, lambda finding: (finding.file, finding.line)):
         rows: dict[tuple[int, str, str], dict[str, Finding]] = {}
         for finding in group:
@@ -60,7 +60,7 @@ def _cells(finding: Finding) -> tuple[str, str, str]:
     advice = f"  (fix: {fix['title']}{safety})" if fix else ""
     warning = "warning: " if finding.severity == "warning" else ""
     said = warning + plain(finding.message) + advice
-    return f"{plain(where)}: {plain(finding.place)}", f"{finding.code} {finding.name}", said
+    return f"{plain(where)}: {plain(finding.place)}".rstrip(), f"{finding.code} {finding.name}", said
 
 
 def _colour(severity: str) -> str:
@@ -70,7 +70,9 @@ def _colour(severity: str) -> str:
 def _summary(findings: Sequence[Finding], tally: Tally, paint: Paint) -> str:
     errors, warnings = sum(tally.errors.values()), sum(tally.warnings.values())
     if errors:
-        said = f"{paint('red', count(errors, 'error'))} in {sum(tally.refused.values()):,} of {tally.scope}"
+        said = paint("red", count(errors, "error"))
+        if tally.conversations > 1:
+            said += f" in {sum(tally.refused.values()):,} of {tally.scope}"
     else:
         said = f"{paint('green', 'no errors')} in {tally.scope}"
     if warnings:
@@ -84,7 +86,8 @@ def _verdicts(tally: Tally, paint: Paint) -> list[str]:
     rows = []
     for profile in tally.profiles:
         refused = tally.refused.get(profile, 0)
-        said = f"refuses {refused:,} of {tally.scope}" if refused else f"accepts {tally.scope}"
+        some, every = (f"{refused:,} of {tally.scope}", tally.scope) if tally.conversations > 1 else ("it", "it")
+        said = f"refuses {some}" if refused else f"accepts {every}"
         numbers = {"error": tally.errors.get(profile, 0), "warning": tally.warnings.get(profile, 0)}
         faults = ", ".join(count(number, name) for name, number in numbers.items() if number)
         rows.append((str(profile), paint("red" if refused else "green", said) + (f": {faults}" if faults else "")))

@@ -65,7 +65,7 @@ def _page(profile: Profile, paint: Paint) -> Iterator[str]:
     yield f"wire format {profile.format}"
     if profile.note:
         yield f"note: {profile.note}"
-    if profile.models:
+    if profile.models and ":" not in profile.name:
         yield from _wrapped(f"models with facts of their own: {', '.join(profile.models)}", "")
     width = max(map(len, profile.evidence), default=0)
     for name, fact in profile.evidence.items():

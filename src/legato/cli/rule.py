@@ -7,6 +7,7 @@ import sys
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
+from string import digits
 
 from legato import rules
 from legato.cli.failure import Failure
@@ -16,41 +17,44 @@ from legato.report import CODES
 DESCRIPTION = "Without a code: every rule in a line. With one: its page, who refuses it and how it is mended."
 EXAMPLES = """\
 examples:
-  legato rule
+  legato rule                        all of them
+  legato rule PAIR                   those of one family
   legato rule PAIR001
   legato rule orphan-tool-result"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
-    parser.add_argument("code", nargs="?", metavar="CODE", help="the code of a rule, or its name")
+    parser.add_argument("code", nargs="?", metavar="CODE", help="a code, the name of a rule, or a family")
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the table, or a page. Raises `Failure` for a code that is not known."""
-    if options.code is None:
-        rows = [(rule.code, rule.name, rule.summary) for _, rule in sorted(CODES.items())]
-        for line in columns(rows, Paint(sys.stdout), ("bold", "cyan", "")):
-            sys.stdout.write(line + "\n")
-        return 0
-    code = find(options.code)
-    rule = CODES[code]
-    text = page(code) or f"# {code} {rule.name}\n\n{rule.summary}"
-    sys.stdout.write(text.rstrip("\n") + "\n")
+    codes = find(options.code or "")
+    if len(codes) == 1:
+        rule = CODES[codes[0]]
+        text = page(rule.code) or f"# {rule.code} {rule.name}\n\n{rule.summary}"
+        sys.stdout.write(text.rstrip("\n") + "\n")
+    else:
+        rows = [(code, CODES[code].name, CODES[code].summary) for code in codes]
+        sys.stdout.write("".join(f"{line}\n" for line in columns(rows, Paint(sys.stdout), ("bold", "cyan", ""))))
     return 0
 
 
-def find(text: str) -> str:
-    """The code that is meant by a code or name, in capitals or not. Raises `Failure` with those that look like it."""
+def find(text: str) -> list[str]:
+    """The codes that are meant by a code, its beginning, or a name. Raises `Failure` with those that are near it."""
     names = {rule.name: code for code, rule in CODES.items()}
-    code = names.get(text.lower(), text.upper())
-    if code in CODES:
-        return code
-    near = [known for known in CODES if known.rstrip("0123456789") == code.rstrip("0123456789")]
+    if text.lower() in names:
+        return [names[text.lower()]]
+    code = text.upper()
+    found = [code] if code in CODES else sorted(known for known in CODES if known.startswith(code))
+    if found:
+        return found
+    near = [known for name, known in names.items() if text.lower() in name]
     near += [names[name] for name in get_close_matches(text.lower(), names)]
-    near += get_close_matches(code, CODES)
-    close = ", ".join(f"{known} {CODES[known].name}" for known in dict.fromkeys(near))
-    raise Failure(f"no rule {text!r}; " + (f"near it: {close}" if close else f"there are: {', '.join(sorted(CODES))}"))
+    near += [known for known in CODES if known.rstrip(digits) == code.rstrip(digits)]
+    close = ", ".join(dict.fromkeys(near or get_close_matches(code, CODES, cutoff=0.5)))
+    raise Failure(f"no rule {text!r}; " + (f"near it: {close}" if close else '"legato rule" lists all of them'))
 
 
 def page(code: str) -> str | None:

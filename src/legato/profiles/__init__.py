@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from legato.profiles.load import NAMES, Fact, facts_of, knows, layers
+from legato.profiles.load import NAMES, Fact, File, facts_of, knows, layers
 
 __all__ = ["NAMES", "Fact", "Profile", "get"]
 
@@ -189,7 +189,11 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
 def get(name: str) -> Profile:
     """The profile called `provider` or `provider:model`. Raises `UnknownProfile` with the names there are."""
     provider, _, model = unquote(name).partition(":")
-    files = layers(provider)
+    return assemble(name, layers(provider), model)
+
+
+def assemble(name: str, files: tuple[File, ...], model: str) -> Profile:
+    """The facts of a provider's files, the nearest last, for one model. Raises `msgspec.ValidationError`."""
     newest = next((file.newest for file in reversed(files) if file.newest is not None), "")
     known = not model or knows(files, model)
     note = "" if known else f"nothing is known about the model {model!r} itself"

@@ -65,13 +65,14 @@ def layers(provider: str) -> tuple[File, ...]:
     """The file of a provider after those it extends. Raises `UnknownProfile` with the names there are."""
     if provider not in NAMES:
         raise UnknownProfile(f"no profile {provider!r}; there are: {', '.join(NAMES)}")
-    return _layers(provider)
+    return read(provider)
 
 
 @cache
-def _layers(name: str) -> tuple[File, ...]:
+def read(name: str) -> tuple[File, ...]:
+    """A file after those it extends; also one that is no provider's."""
     file = msgspec.convert(tomllib.loads(FILES.joinpath(f"{name}.toml").read_text(encoding="utf-8")), File)
-    return (*(layer for base in file.extends for layer in _layers(base)), file)
+    return (*(layer for base in file.extends for layer in read(base)), file)
 
 
 def facts_of(found: tuple[File, ...], model: str) -> dict[str, Fact]:

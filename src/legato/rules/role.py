@@ -175,13 +175,14 @@ def _last(request: Request, profile: Profile) -> Iterator[Violation]:
     if message.role != "assistant" or message.calls or any(part for part in message.parts if _is_open(part)):
         return
     flagged = bool(profile.prefix_flag) and message.extra.get(profile.prefix_flag) is True
-    if profile.closes_with == "any" or flagged:
+    refused = profile.closes_with != "any" or (profile.reasoning_first and request.thinks)
+    if not refused or flagged:
         if not profile.prefill_space:
             yield from _space(request, profile, at)
         return
     reason = "the last message is the assistant's"
     fact = (profile, "closes_with")
-    if profile.closes_with == "user":
+    if profile.closes_with != "removed":
         edits: dict[int, tuple[Message, ...]] = {at: (message, user(CONTINUE))}
         yield _violation(TRAILING, request, at, reason, fact, "add a user message", edits)
     elif any(not other.is_system for other in transcript[:at]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from legato.edits import HEAD, Edit, Request
-from legato.messages import Fields, Message, Part, Reasoning, Text, ToolCall, Transcript, changed
+from legato.messages import Message, Part, Reasoning, Text, ToolCall, Transcript, changed
 from legato.profiles import Profile
 from legato.rules.violation import Fix, Rule, Safety, Violation
 
@@ -43,9 +43,9 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
             finding = judge(message, profile)
             if finding is not None:
                 yield _violation(request, at, profile, *finding)
-    if profile.reasoning_required != "no" and not _is_off(request.head):
+    if profile.reasoning_required != "no" and request.thinks is not False:
         yield from _missing(request, profile)
-    if profile.reasoning_first and _is_on(request.head):
+    if profile.reasoning_first and request.thinks:
         yield from _lost(request, profile)
 
 
@@ -221,13 +221,3 @@ def _first_changed(request: Request) -> int | None:
         if message.raw is None or message.origin != (at,):
             return at
     return None
-
-
-def _is_on(head: Fields) -> bool:
-    thinking = head.get("thinking")
-    return isinstance(thinking, dict) and thinking.get("type") in ("enabled", "adaptive")
-
-
-def _is_off(head: Fields) -> bool:
-    thinking = head.get("thinking")
-    return isinstance(thinking, dict) and thinking.get("type") == "disabled"

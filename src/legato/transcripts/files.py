@@ -146,7 +146,11 @@ def _inside(folder: str) -> list[str]:
     found = []
     for place, folders, files in os.walk(folder):
         folders[:] = [each for each in folders if not each.startswith(".")]
-        found += [os.path.join(place, file) for file in files if file.endswith(SUFFIXES) and not file.startswith(".")]
+        found += [
+            os.path.normpath(os.path.join(place, file))
+            for file in files
+            if file.endswith(SUFFIXES) and not file.startswith(".")
+        ]
     return sorted(found)
 
 
@@ -155,7 +159,7 @@ def _conversations(name: str, stream: BufferedIOBase) -> Iterator[Conversation]:
     lines = _lines(pieces)
     number, line = next(lines, (0, b""))
     if not line:
-        raise WireError(name, "is empty")
+        raise WireError(name, "it is empty")
     if not name.endswith(JSONL):
         try:
             value = _parse(line, name)
@@ -208,19 +212,25 @@ def _conversation(file: str, line: int | None, raw: bytes, value: Json) -> Conve
     """The conversation in a value. Raises `NoConversation`."""
     if isinstance(value, list) or (isinstance(value, dict) and _is_body(value)):
         key = None
-        problem = "" if _may_be_messages(value) else "a list, but nothing in it is a message"
+        problem = "" if _may_be_messages(value) else "no conversation: nothing in this list is a message"
     elif isinstance(value, dict):
         inner = value.get(ENVELOPE)
         key = ENVELOPE
         fits = isinstance(inner, list) or (isinstance(inner, dict) and _is_body(inner))
-        has = "one message, not a list of them" if "role" in value else f"it has {', '.join(value) or 'nothing'}"
-        problem = "" if fits else f"no conversation in this object: {has}"
+        problem = "" if fits else f"no conversation: {_described(value)}"
     else:
         key = None
-        problem = f"no conversation but {shape.kind(value)}"
+        problem = f"no conversation: {shape.kind(value)}"
     if problem:
         raise NoConversation(file if line is None else f"{file}:{line}", problem)
     return Conversation(file, line, raw, value, key)
+
+
+def _described(value: dict[str, Json]) -> str:
+    """What an object is that holds no conversation."""
+    if "role" in value:
+        return "a single message; the messages of a conversation stand in one list"
+    return f"an object with {', '.join(list(value)[:8])}" if value else "an empty object"
 
 
 def _may_be_messages(value: Json) -> bool:
@@ -248,7 +258,7 @@ def _parse(raw: bytes, file: str, line: int = 1) -> Json:
 
     def refuse(constant: str) -> None:
         found = next(match for match in CONSTANTS.finditer(text) if match[1])
-        raise json.JSONDecodeError(f"{constant} is no number", text, found.start())
+        raise json.JSONDecodeError(f"a number that is {constant}", text, found.start())
 
     try:
         return json.loads(text, parse_constant=refuse)

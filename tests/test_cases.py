@@ -1,0 +1,827 @@
+"""The case log in `cases/`: message lists that real agents sent and providers refused, and what is right instead.
+
+Every statement of a case's `right` is an assertion here. `cases/README.md` explains the notation.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import legato
+
+Wire = dict[str, Any]
+
+FOLDER = Path(__file__).parent / "cases"
+FILES = {path.name[:3]: path for path in sorted(FOLDER.glob("*.json"))}
+
+PROFILES = {
+    "moonshot": "kimi",
+    "openai-compatible": "portable",
+    "vllm-mistral-template": "vllm",
+    "zhipu-glm": "glm",
+    ("openai", "openai-responses"): "openai-responses",
+}
+"""The profile of a case's provider where it has another name."""
+
+BUDGET = {"007", "008", "062", "064", "065", "067", "068", "070"}
+"""Legal as given, but too long for the case's window."""
+LEGAL = {
+    "040",  # recorded traffic shows the API taking an id again in a later turn
+    "043",  # must be left alone
+}
+FAULTS = {
+    "001": {"PAIR001"},
+    "002": {"PAIR002"},
+    "004": {"PAIR001"},
+    "005": {"PAIR001"},
+    "010": {"PAIR002"},
+    "011": {"PAIR002"},
+    "013": {"PAIR002"},
+    "014": {"PAIR002"},
+    "016": {"PAIR003"},
+    "017": {"PAIR006"},
+    "019": {"ROLE004"},
+    "020": {"ROLE004"},
+    "022": {"ROLE002"},
+    "023": {"BODY001"},
+    "025": {"NAME001", "ROLE005"},
+    "026": {"ROLE003"},
+    "028": {"ROLE003"},
+    "029": {"BODY007"},
+    "031": {"BODY002"},
+    "032": {"BODY002"},
+    "034": {"BODY009"},
+    "035": {"BODY002"},
+    "037": {"NAME002"},
+    "038": {"NAME002"},
+    "041": {"PAIR004"},
+    "044": {"NAME003"},
+    "046": {"BODY005"},
+    "047": {"PAIR001"},
+    "049": {"THINK005"},
+    "050": {"THINK003"},
+    "052": {"THINK002"},
+    "053": {"THINK001"},
+    "055": {"THINK008"},
+    "056": {"THINK006"},
+    "058": {"PAIR009"},
+    "059": {"BODY012"},
+    "061": {"BODY021"},
+    "071": {"BODY002"},
+    "073": {"BODY005", "BODY007"},
+}
+"""The errors that `check` finds, all of them."""
+FAULTS |= {number: set() for number in BUDGET | LEGAL}
+
+UNREPAIRABLE = {"023", "031"}
+"""Nothing is left to send: a clear error before sending is right."""
+
+
+class Case(NamedTuple):
+    """A case, its notation expanded. `window` is the test's input, not the request's."""
+
+    number: str
+    profile: str
+    format: str
+    request: Wire
+    window: int | None
+
+    @property
+    def items(self) -> list[Wire]:
+        return next(self.request[key] for key in ("messages", "input", "contents") if key in self.request)
+
+
+def load(number: str) -> Case:
+    raw = json.loads(FILES[number].read_text(encoding="utf-8"))
+    request = expand(raw["request"])
+    window = request.pop("context_window", None)
+    provider, form = raw["provider"], raw["format"]
+    profile = PROFILES.get((provider, form)) or PROFILES.get(provider, provider)
+    return Case(number, profile, form, request, window)
+
+
+def expand(value: Any) -> Any:
+    """The value without the notation of the case log."""
+    if isinstance(value, list):
+        return [item for each in value for item in _copies(each)]
+    if not isinstance(value, dict):
+        return value
+    if "$repeat" in value:
+        text, count = value["$repeat"]
+        return text * count
+    if "$concat" in value:
+        return "".join(map(expand, value["$concat"]))
+    return {key: expand(inner) for key, inner in value.items()}
+
+
+def _copies(value: Any) -> list[Any]:
+    if not (isinstance(value, dict) and "$items" in value):
+        return [expand(value)]
+    item, count = value["$items"]
+    return [json.loads(json.dumps(expand(item)).replace("{i}", str(i))) for i in range(count)]
+
+
+def policy(case: Case) -> legato.Policy:
+    if case.window is None:
+        return legato.Policy()
+    return legato.Policy(window=case.window, max_output=case.request.get("max_tokens"), reserve=0)
+
+
+def govern(case: Case, profile: str | None = None, to: str | None = None, **fields: Any) -> legato.Governed:
+    """The case's request governed, with other fields if given. The input stays as it was."""
+    request = {**case.request, **fields}
+    before = copy.deepcopy(request)
+    try:
+        return legato.govern(request, profile=profile or case.profile, format=case.format, policy=policy(case), to=to)
+    finally:
+        assert request == before, "the input was changed"
+
+
+def unchanged(case: Case, profile: str | None = None, **fields: Any) -> bool:
+    """Whether the case's request, with these fields, comes back as the very object."""
+    request = {**case.request, **fields}
+    governed = legato.govern(request, profile=profile or case.profile, format=case.format, policy=policy(case))
+    return governed.body is request
+
+
+def altered(case: Case, *path: Any, value: Any) -> Case:
+    """The case with another value at this path of its request."""
+    request = copy.deepcopy(case.request)
+    place: Any = request
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return case._replace(request=request)
+
+
+def errors(case: Case, body: Any) -> list[legato.Violation]:
+    found = legato.check(body, profile=case.profile, format=case.format)
+    return [violation for violation in found if violation.severity == "error"]
+
+
+@pytest.fixture(params=[*FILES])
+def case(request: pytest.FixtureRequest) -> Case:
+    return load(request.param)
+
+
+def test_every_case_has_its_row_in_each_table() -> None:
+    assert set(FILES) == set(FAULTS) == set(RIGHT)
+    assert len(FILES) == 49
+
+
+def test_the_fault_of_the_case_is_named_and_no_other(case: Case) -> None:
+    found = errors(case, case.request)
+    assert {violation.code for violation in found} == FAULTS[case.number]
+    assert all(violation.message and violation.fix for violation in found)
+
+
+def test_what_is_right_is_done(case: Case) -> None:
+    RIGHT[case.number](case)
+
+
+def test_what_is_sent_is_clean_and_governing_it_again_changes_nothing(case: Case) -> None:
+    if case.number in UNREPAIRABLE:
+        pytest.skip("nothing is sent")
+    body = govern(case).body
+    assert errors(case, body) == []
+    assert legato.govern(body, profile=case.profile, format=case.format, policy=policy(case)).body is body
+
+
+RIGHT: dict[str, Callable[[Case], None]] = {}
+Assertions = Callable[[Case], None]
+
+
+def right(number: str) -> Callable[[Assertions], Assertions]:
+    """Marks the function that asserts what is right in a case, a statement of its list after the other."""
+
+    def register(function: Assertions) -> Assertions:
+        RIGHT[number] = function
+        return function
+
+    return register
+
+
+def dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def roles(messages: list[Wire]) -> list[str]:
+    return [message["role"] for message in messages]
+
+
+def alternates(messages: list[Wire]) -> bool:
+    """Whether user and assistant take turns, the user first."""
+    said = [role for role in roles(messages) if role != "system"]
+    return said == [("user", "assistant")[i % 2] for i in range(len(said))]
+
+
+def texts(message: Wire) -> list[str]:
+    """The texts of a message's content, in any format."""
+    content = message.get("content", message.get("parts"))
+    if isinstance(content, str):
+        return [content]
+    return [block["text"] for block in content or () if "text" in block]
+
+
+def blocks(messages: list[Wire], kind: str) -> list[Wire]:
+    """The content blocks of a kind, of all messages (Anthropic)."""
+    listed = [message["content"] for message in messages if isinstance(message["content"], list)]
+    return [block for content in listed for block in content if block["type"] == kind]
+
+
+def answers(messages: list[Wire]) -> dict[int, list[tuple[str, Wire]]]:
+    """By the index of each turn that calls (OpenAI Chat): its results, id and message.
+
+    Fails where a result does not stand in the one block right after the turn that called, or a call has not one.
+    """
+    found: dict[int, list[tuple[str, Wire]]] = {}
+    turn = -1
+    for at, message in enumerate(messages):
+        if message["role"] != "tool":
+            turn = at if message.get("tool_calls") else -1
+            found.update({turn: []} if turn >= 0 else {})
+            continue
+        assert turn >= 0, "a result without a turn that calls right before it"
+        found[turn].append((message["tool_call_id"], message))
+    for at, results in found.items():
+        ids = [call["id"] for call in messages[at]["tool_calls"]]
+        assert len(set(ids)) == len(ids)
+        assert sorted(ids) == sorted(call_id for call_id, _ in results)
+    return found
+
+
+def pairs(messages: list[Wire]) -> list[tuple[Wire, Wire]]:
+    """Each call with its result (Anthropic). Fails where a turn's calls and the next turn's results differ."""
+    found: list[tuple[Wire, Wire]] = []
+    for at, message in enumerate(messages):
+        before = blocks(messages[at - 1 : at], "tool_use")
+        results = {block["tool_use_id"]: block for block in blocks([message], "tool_result")}
+        assert len(results) == len(blocks([message], "tool_result"))
+        assert sorted(results) == sorted(call["id"] for call in before)
+        found += [(call, results[call["id"]]) for call in before]
+    assert not blocks(messages[-1:], "tool_use")
+    return found
+
+
+def spent(messages: list[Wire], tools: Any = ()) -> int:
+    """Tokens, counted without legato: the words of the budget cases are a token each."""
+    return len(dump(messages).split()) + len(dump(tools).split()) + 4 * len(messages)
+
+
+def fits(case: Case, governed: legato.Governed) -> bool:
+    assert case.window is not None
+    room: int = case.window - case.request["max_tokens"]
+    return governed.report.tokens_out <= room and spent(governed.messages, case.request.get("tools")) <= room
+
+
+@right("001")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert answers(sent) == {}
+    assert [case.items.index(message) for message in sent] == [0, 2, 3]
+
+
+@right("002")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert sent[-1]["role"] in ("user", "tool")
+    assert [call_id for call_id, _ in answers(sent)[2]] == ["callA0001"]
+    assert sent[1] is case.items[1]
+
+
+@right("004")
+def _(case: Case) -> None:
+    governed = govern(case)
+    assert calls_before_outputs(governed.messages) == []
+    assert all(item["output"] in dump(governed.report.to_dict(contents=True)) for item in case.items[1:])
+    whole = [
+        case.items[0],
+        *({"type": "function_call", "call_id": f"call_{i}", "name": "read_file", "arguments": "{}"} for i in range(10)),
+        *({"type": "function_call_output", "call_id": f"call_{i}", "output": f"text {i} " * 60} for i in range(10)),
+    ]
+    said = [{"role": "assistant", "content": "All ten are read."}, {"role": "user", "content": "Which is longest?"}]
+    kept = {cut_batch(case, [*whole, *after], window) for after in ([], said) for window in range(60, 2_400, 20)}
+    assert kept == {None, 0, 10}
+
+
+def calls_before_outputs(items: list[Wire]) -> list[str]:
+    """The call ids (Responses), each once as a call and later once as an output. Fails where they are not paired."""
+    called = [item["call_id"] for item in items if item.get("type") == "function_call"]
+    answered = [(at, item["call_id"]) for at, item in enumerate(items) if item.get("type") == "function_call_output"]
+    assert sorted(called) == sorted(call_id for _, call_id in answered)
+    for at, call_id in answered:
+        assert any(item.get("call_id") == call_id and item["type"] == "function_call" for item in items[:at])
+    return called
+
+
+def cut_batch(case: Case, items: list[Wire], window: int) -> int | None:
+    """How many calls of the batch are left when the items are cut to this window; None: they cannot be."""
+    request = {**case.request, "input": items}
+    budget = legato.Policy(window=window, max_output=0, reserve=0)
+    try:
+        governed = legato.govern(request, profile=case.profile, policy=budget)
+    except legato.OverBudget:
+        return None
+    sent = dump([governed.messages, governed.report.to_dict(contents=True)])
+    assert all(item["output"] in sent for item in items if "output" in item)
+    return len(calls_before_outputs(governed.messages))
+
+
+@right("005")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert all(message.get("tool_call_id") != "call_a" for message in sent)
+    assert [(turn, call_id) for turn, found in answers(sent).items() for call_id, _ in found] == [(0, "call_b")]
+    assert sent[-1] is case.items[-1]
+
+
+@right("007")
+def _(case: Case) -> None:
+    governed = govern(case)
+    assert governed.messages[0] is case.items[0]
+    assert governed.messages[-1] is case.items[-1]
+    assert fits(case, governed)
+
+
+@right("008")
+def _(case: Case) -> None:
+    governed = govern(case)
+    sent = governed.messages
+    assert case.items[1] in sent
+    turn, found = list(answers(sent).items())[-1]
+    assert sent[turn] is case.items[-2]
+    assert [call_id for call_id, _ in found] == ["call_6"]
+    assert found[0][1]["content"]
+    assert fits(case, governed)
+
+
+@right("010")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    content = sent[2]["content"]
+    assert [block["type"] for block in content] == ["tool_result"] * 3 + ["text"]
+    assert {block["tool_use_id"] for block in content[:3]} == {"toolu_1", "toolu_2", "toolu_3"}
+    assert all("call was interrupted" in block["content"] for block in content[:3])
+    assert content[3]["text"] == case.items[2]["content"]
+    assert dump(sent).count(case.items[2]["content"]) == 1
+
+
+@right("011")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert sent[1] is case.items[1]
+    found = dict(answers(sent)[1])
+    assert set(found) == {"call_w", "call_t"}
+    assert found["call_t"] is case.items[2]
+    assert "result unavailable" in found["call_w"]["content"]
+
+
+@right("013")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert [block["type"] for block in sent[2]["content"]] == ["tool_result", "text"]
+    assert sent[2]["content"][0]["tool_use_id"] == "tooluse_1"
+    assert sent[2]["content"][1]["text"] == case.items[2]["content"]
+
+
+@right("014")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert [call["id"] for call, _ in pairs(sent)] == ["toolu_a", "toolu_b"]
+    assert alternates(sent)
+    assert texts(sent[-1]) == ["Resume."]
+    assert sent[2] is case.items[2]
+
+
+@right("016")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert [message for _, message in answers(sent)[1]] == [case.items[2], case.items[4]]
+    assert roles(sent) == ["user", "assistant", "tool", "tool", "user"]
+    assert sent[4] is case.items[3]
+
+
+@right("017")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    reminder, result = case.items[2]["content"]
+    assert sent[2]["content"] == [result, reminder]
+    assert dump(sent).count(reminder["text"]) == 1
+
+
+@right("019")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert sent[-1]["role"] == "user"
+    assert sent[-1]["content"].strip()
+    assert sent[1] is case.items[1]
+    assert unchanged(case, model="claude-sonnet-4-5")
+
+
+@right("020")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert sent[-1]["role"] in ("user", "tool")
+    assert sent[2] is case.items[2]
+    assert unchanged(altered(case, "messages", 2, "prefix", value=True))
+
+
+@right("022")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert roles(sent) == ["system", "user"]
+    first, second = (message["content"] for message in case.items[:2])
+    assert re.fullmatch(re.escape(first) + r"\s+" + re.escape(second), sent[0]["content"])
+
+
+@right("023")
+def _(case: Case) -> None:
+    """The system text is not lost: nothing was sent, and the caller still has it."""
+    with pytest.raises(legato.Unrepairable, match="there is no message to send"):
+        govern(case)
+
+
+@right("025")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert roles(sent) == ["system", "user", "assistant", "tool", "assistant", "tool"]
+    assert sent[1]["content"].strip()
+    found = answers(sent)
+    calls = {turn: sent[turn]["tool_calls"][0] for turn in found}
+    assert len({call["id"] for call in calls.values()}) == 2
+    named = {calls[turn]["function"]["name"]: results[0][1]["content"] for turn, results in found.items()}
+    assert named == {"create_item": '{"ok": false}', "open_editor": '{"ok": true}'}
+
+
+@right("026")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert roles(sent) == ["system", "user"]
+    first, second = (message["content"] for message in case.items[1:])
+    assert re.fullmatch(re.escape(first) + r"\s+" + re.escape(second), sent[1]["content"])
+
+
+@right("028")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert roles(sent) == ["system", "user"]
+    assert texts(sent[1]) == ["Context: file text", "What does the file say?"]
+    assert all(set(block) == {"type", "text"} for block in sent[1]["content"])
+
+
+@right("029")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert all(text.strip() for message in sent for text in texts(message))
+    assert sent[1]["content"] == case.items[1]["content"][1:]
+    assert sent[2] is case.items[2]
+
+
+@right("031")
+def _(case: Case) -> None:
+    with pytest.raises(legato.Unrepairable, match="there is no message to send"):
+        govern(case)
+
+
+@right("032")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert all(message["content"] for message in sent)
+    assert re.fullmatch(r"Do it\.\s+Did you\?", "\n".join(text for message in sent for text in texts(message)))
+    assert alternates(sent)
+
+
+@right("034")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert isinstance(sent[1]["content"], str)
+    assert sent[1]["tool_calls"] == case.items[1]["tool_calls"]
+    assert unchanged(case, profile="openai")
+    assert unchanged(case, profile="openai", model="gpt-4o")
+
+
+@right("035")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert all(content["parts"] for content in sent)
+    assert [part for content in sent for part in content["parts"]] == [{"text": "Start."}, {"text": "Go on."}]
+
+
+@right("037")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    ids = [call["id"] for call in sent[1]["tool_calls"]]
+    assert all(re.fullmatch("[a-zA-Z0-9]{9}", call_id) for call_id in ids)
+    assert len(set(ids)) == 2
+    found = dict(answers(sent)[1])
+    said = [(call["function"]["arguments"], found[call["id"]]["content"]) for call in sent[1]["tool_calls"]]
+    assert said == [('{"x": "1"}', "one"), ('{"x": "2"}', "two")]
+    later = [*case.items, {"role": "assistant", "content": "Both found."}, {"role": "user", "content": "Thanks."}]
+    assert govern(case, messages=later).messages[:4] == sent
+
+
+@right("038")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    found = pairs(sent)
+    assert len({call["id"] for call, _ in found}) == 2
+    assert all(re.fullmatch("[a-zA-Z0-9_-]+", call["id"]) for call, _ in found)
+    assert [(call["input"]["x"], result["content"]) for call, result in found] == [("a", "text a"), ("b", "text b")]
+    more = [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "functions-1", "name": "read", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "functions-1", "content": "text c"}]},
+    ]
+    later = govern(case, messages=[*case.items, *more]).messages
+    assert later[:3] == sent
+    assert later[3:] == more
+
+
+@right("040")
+def _(case: Case) -> None:
+    assert unchanged(case)
+    assert [(call["input"]["x"], result["content"]) for call, result in pairs(case.items)] == [
+        (".", "a.txt"),
+        ("/", "etc usr"),
+    ]
+    both = [
+        case.items[0],
+        {"role": "assistant", "content": [*case.items[1]["content"], *case.items[3]["content"][1:]]},
+        {"role": "user", "content": [*case.items[2]["content"], *case.items[4]["content"]]},
+    ]
+    sent = govern(case, messages=both).messages
+    found = pairs(sent)
+    assert [(call["input"]["x"], result["content"]) for call, result in found] == [(".", "a.txt"), ("/", "etc usr")]
+    assert found[0][0]["id"] == "call_0" != found[1][0]["id"]
+    assert govern(case, messages=both).messages == sent
+
+
+@right("041")
+def _(case: Case) -> None:
+    found = pairs(govern(case).messages)
+    assert [call["id"] for call, _ in found] == ["toolu_1"]
+    assert "edit applied" in found[0][1]["content"]
+
+
+@right("043")
+def _(case: Case) -> None:
+    assert unchanged(case)
+    moved = govern(case, profile="anthropic", to="anthropic")
+    [(call, result)] = pairs(moved.messages)
+    assert re.fullmatch("[a-zA-Z0-9_-]+", call["id"])
+    assert (call["name"], call["input"], result["content"]) == ("Notes", {"x": "1"}, "notes text")
+    assert errors(case._replace(profile="anthropic", format="anthropic"), moved.body) == []
+
+
+@right("044")
+def _(case: Case) -> None:
+    governed = govern(case)
+    [(call, result)] = pairs(governed.messages)
+    assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", call["name"])
+    assert call["id"] == "tooluse_1"
+    assert result == case.items[2]["content"][0]
+    assert governed.body["tools"] is case.request["tools"]
+
+
+@right("046")
+def _(case: Case) -> None:
+    assert inputs(case, []) == {}
+    assert inputs(case, '{"x": "beta"}') == {"x": "beta"}
+    for other in ("plain words", [1, 2], 7, True, '["a"]'):
+        wrapped = inputs(case, other)
+        assert isinstance(wrapped, dict)
+        assert wrapped
+        assert set(re.findall(r"\w+", dump(other))) <= set(re.findall(r"\w+", dump(wrapped)))
+
+
+def inputs(case: Case, value: Any) -> Any:
+    """What becomes of this value as the input of the second call. The first call and both results stay."""
+    changed = altered(case, "messages", 1, "content", 1, "input", value=value)
+    found = pairs(govern(changed).messages)
+    assert found[0][0] == case.items[1]["content"][0]
+    assert [result for _, result in found] == case.items[2]["content"]
+    return found[1][0]["input"]
+
+
+@right("047")
+def _(case: Case) -> None:
+    governed = govern(case)
+    assert pairs(governed.messages) == []
+    assert governed.messages[1] is case.items[1]
+    assert "Still there?" in texts(governed.messages[-1])
+    assert alternates(governed.messages)
+    assert errors(case, governed.body) == []
+
+
+@right("049")
+def _(case: Case) -> None:
+    body = govern(case).body
+    assert body.get("thinking", {"type": "disabled"})["type"] == "disabled"
+    assert body["messages"] == case.items, "call and result are kept, no thinking is invented"
+
+
+@right("050")
+def _(case: Case) -> None:
+    body = govern(case).body
+    assert not blocks(body["messages"], "thinking")
+    assert not blocks(body["messages"], "redacted_thinking")
+    assert "sig-from-model-a" not in dump(body)
+    assert pairs(body["messages"]) == pairs(case.items)
+    assert body["messages"][0] is case.items[0]
+    assert body.get("thinking", {"type": "disabled"})["type"] == "disabled"
+    assert "_origin" not in dump(body)
+
+
+@right("052")
+def _(case: Case) -> None:
+    """An empty `reasoning_content` is as right as thinking switched off: the API wants the field, it may be empty."""
+    body = govern(case).body
+    assert body["thinking"] == {"type": "disabled"} or isinstance(body["messages"][1]["reasoning_content"], str)
+    assert dict(answers(body["messages"])[1]) == {"call_1": case.items[2]}
+    thought = "The weather tool\n\tknows. "
+    assert unchanged(altered(case, "messages", 1, "reasoning_content", value=thought))
+    sent = govern(altered(case, "messages", 1, "reasoning", value=thought)).messages
+    assert sent[1]["reasoning_content"] == thought
+    assert "reasoning" not in sent[1]
+
+
+@right("053")
+def _(case: Case) -> None:
+    for field in ("reasoning_content", "reasoning", "reasoning_details"):
+        value = [{"type": "reasoning.text", "text": "\n"}] if field == "reasoning_details" else "\n"
+        changed = altered(case, "messages", 1, value={"role": "assistant", "content": "Hello.", field: value})
+        sent = govern(changed).messages
+        assert sent == [case.items[0], {"role": "assistant", "content": "Hello."}, case.items[2]]
+        assert changed.items[1][field] == value
+
+
+@right("055")
+def _(case: Case) -> None:
+    body = govern(case).body
+    call = body["input"][1]
+    assert "id" not in call
+    assert calls_before_outputs(body["input"]) == ["call_1"]
+    assert "_required_reasoning" not in dump(body)
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
+    complete = govern(case, input=[case.items[0], reasoning, *case.items[1:]])
+    assert complete.messages[1] is reasoning
+    assert complete.messages[2]["id"] == "fc_1"
+    assert "_required_reasoning" not in dump(complete.body)
+
+
+@right("056")
+def _(case: Case) -> None:
+    stand_in = "skip_thought_signature_validator"
+    first, second = govern(case).messages[1]["parts"]
+    assert first == {**case.items[1]["parts"][0], "thoughtSignature": stand_in}
+    assert second == case.items[1]["parts"][1]
+    assert unchanged(altered(case, "contents", 1, "parts", 0, "thoughtSignature", value="c2lnbmVk"))
+    assert unchanged(case, model="gemini-2.5-pro")
+
+
+@right("058")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert all("image_url" not in dump(message) for message in sent if message["role"] != "user")
+    found = dict(answers(sent)[1])
+    assert set(found) == {"call_1", "call_2"}
+    assert texts(found["call_1"]) == ["page 1"]
+    assert found["call_2"] is case.items[3]
+    assert roles(sent) == ["user", "assistant", "tool", "tool", "user"]
+    assert case.items[2]["content"][1] in sent[4]["content"]
+
+
+@right("059")
+def _(case: Case) -> None:
+    governed = govern(case)
+    sent = governed.messages
+    newest = case.items[2]["content"][0]
+    images = blocks(sent, "image")
+    assert len(images) <= 20
+    assert newest in sent[2]["content"]
+    left = [text for message in sent for text in texts(message)]
+    assert [text for text in left if text in dump(case.items)] == [
+        "Screens so far.",
+        "Noted.",
+        "What does this toolbar do?",
+    ]
+    placeholders = [text for text in left if text not in dump(case.items)]
+    assert len(placeholders) == 21 - len(images)
+    assert all(0 < len(text) < 100 for text in placeholders)
+    assert legato.govern(governed.body, profile=case.profile).body is governed.body
+
+
+@right("061")
+def _(case: Case) -> None:
+    body = govern(case).body
+    assert [tool["name"] for tool in body["tools"]] == ["stock"]
+    assert body["messages"] == case.items
+    assert alternates(body["messages"])
+
+
+@right("062")
+def _(case: Case) -> None:
+    governed = govern(case)
+    assert fits(case, governed)
+    [(call_id, result)] = answers(governed.messages)[2]
+    assert call_id == "call_1"
+    head, marker, tail = re.split(r"(\S*\[[^\]]*\d[^\]]*\]\S*)", result["content"])
+    assert head.startswith("line line")
+    assert tail.endswith("line line ")
+    [gone] = re.findall(r"\d[\d,]*", marker)
+    kept = len((head + tail).split())
+    assert abs(int(gone.replace(",", "")) - (20_000 - kept)) <= 50, marker
+    assert governed.messages[:3] == case.items[:3]
+
+
+@right("064")
+def _(case: Case) -> None:
+    governed = govern(case)
+    assert governed.report.tokens_in <= 10_000 < governed.report.tokens_in + 500
+    assert governed.report.tokens_out + governed.body["max_tokens"] <= 10_000
+    assert spent(governed.messages) + governed.body["max_tokens"] <= 10_000
+    assert governed.messages[-1] is case.items[-1]
+
+
+@right("065")
+def _(case: Case) -> None:
+    governed = govern(case)
+    characters = sum(len(message["content"]) for message in governed.messages)
+    assert 0.55 * characters + 500 <= 8_000
+    assert governed.messages[-1] is case.items[-1]
+    assert alternates(governed.messages)
+    assert governed.body is not case.request
+
+
+@right("067")
+def _(case: Case) -> None:
+    """The long first message is dropped whole, as the document says; nothing of it is lost in silence."""
+    governed = govern(case)
+    assert fits(case, governed)
+    assert legato.govern(governed.body, profile=case.profile, policy=policy(case)).body is governed.body
+    assert governed.messages[-1] is case.items[-1]
+    held = dump([governed.messages, governed.report.to_dict(contents=True)])
+    assert all(message["content"] in held for message in case.items)
+
+
+@right("068")
+def _(case: Case) -> None:
+    governed = govern(case)
+    assert governed.messages[-1] is case.items[-1]
+    assert roles(governed.messages).count("system") == 1
+    assert all(message in case.items for message in governed.messages), "no summary is inserted"
+    assert fits(case, governed)
+
+
+@right("070")
+def _(case: Case) -> None:
+    governed = govern(case)
+    assert fits(case, governed)
+    assert governed.messages[:3] == case.items[:3]
+    assert dict(answers(governed.messages)[2])["call_1"]["content"].startswith("file ")
+    unknown = legato.govern(case.request, profile=case.profile, policy=legato.Policy())
+    assert unknown.report.budget is not None
+    assert unknown.report.budget <= 4_096 - 256
+    assert unknown.report.tokens_out <= unknown.report.budget
+    warned = legato.check(case.request, profile=case.profile)
+    assert ("SIZE005", "warning") in {(violation.code, violation.severity) for violation in warned}
+
+
+@right("071")
+def _(case: Case) -> None:
+    sent = govern(case).messages
+    assert all(message["content"] for message in sent)
+    assert roles(sent) == ["user"]
+    assert re.fullmatch(r"First question\.\s+Second question\.", sent[0]["content"])
+
+
+@right("073")
+def _(case: Case) -> None:
+    """The case also wants a returned list that can be written to without a trace in the input.
+
+    A message that did not change is the caller's own object, by promise; so this holds for the changed ones.
+    """
+    first, second = govern(case), govern(case)
+    assert first.body == second.body
+    arguments = first.messages[1]["tool_calls"][0]["function"]["arguments"]
+    assert isinstance(json.loads(arguments), dict)
+    assert "unterminated" in arguments
+    assert all(text.strip() for message in first.messages for text in texts(message))
+    own = {id(value) for value in containers(case.request)}
+    changed = [message for message in first.messages if id(message) not in own]
+    assert len(changed) == 2
+    assert [value for message in changed for value in containers(message) if id(value) in own] == []
+
+
+def containers(value: Any) -> Iterator[Any]:
+    """Every dict and list in a value, itself among them."""
+    if isinstance(value, dict | list):
+        yield value
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from containers(inner)
