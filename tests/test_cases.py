@@ -1,34 +1,40 @@
 """The case log in `cases/`: message lists that real agents sent and providers refused, and what is right instead.
 
-Every statement of a case's `right` is an assertion here. `cases/README.md` explains the notation.
+Every statement of a case's `right` is an assertion here.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import legato
+from case_log import (
+    FILES,
+    Case,
+    altered,
+    alternates,
+    answers,
+    blocks,
+    containers,
+    dump,
+    errors,
+    fits,
+    govern,
+    load,
+    pairs,
+    policy,
+    roles,
+    spent,
+    texts,
+    unchanged,
+)
 
 Wire = dict[str, Any]
-
-FOLDER = Path(__file__).parent / "cases"
-FILES = {path.name[:3]: path for path in sorted(FOLDER.glob("*.json"))}
-
-PROFILES = {
-    "moonshot": "kimi",
-    "openai-compatible": "portable",
-    "vllm-mistral-template": "vllm",
-    "zhipu-glm": "glm",
-    ("openai", "openai-responses"): "openai-responses",
-}
-"""The profile of a case's provider where it has another name."""
 
 BUDGET = {"007", "008", "062", "064", "065", "067", "068", "070"}
 """Legal as given, but too long for the case's window."""
@@ -84,88 +90,6 @@ UNREPAIRABLE = {"023", "031"}
 """Nothing is left to send: a clear error before sending is right."""
 
 
-class Case(NamedTuple):
-    """A case, its notation expanded. `window` is the test's input, not the request's."""
-
-    number: str
-    profile: str
-    format: str
-    request: Wire
-    window: int | None
-
-    @property
-    def items(self) -> list[Wire]:
-        return next(self.request[key] for key in ("messages", "input", "contents") if key in self.request)
-
-
-def load(number: str) -> Case:
-    raw = json.loads(FILES[number].read_text(encoding="utf-8"))
-    request = expand(raw["request"])
-    window = request.pop("context_window", None)
-    provider, form = raw["provider"], raw["format"]
-    profile = PROFILES.get((provider, form)) or PROFILES.get(provider, provider)
-    return Case(number, profile, form, request, window)
-
-
-def expand(value: Any) -> Any:
-    """The value without the notation of the case log."""
-    if isinstance(value, list):
-        return [item for each in value for item in _copies(each)]
-    if not isinstance(value, dict):
-        return value
-    if "$repeat" in value:
-        text, count = value["$repeat"]
-        return text * count
-    if "$concat" in value:
-        return "".join(map(expand, value["$concat"]))
-    return {key: expand(inner) for key, inner in value.items()}
-
-
-def _copies(value: Any) -> list[Any]:
-    if not (isinstance(value, dict) and "$items" in value):
-        return [expand(value)]
-    item, count = value["$items"]
-    return [json.loads(json.dumps(expand(item)).replace("{i}", str(i))) for i in range(count)]
-
-
-def policy(case: Case) -> legato.Policy:
-    if case.window is None:
-        return legato.Policy()
-    return legato.Policy(window=case.window, max_output=case.request.get("max_tokens"), reserve=0)
-
-
-def govern(case: Case, profile: str | None = None, to: str | None = None, **fields: Any) -> legato.Governed:
-    """The case's request governed, with other fields if given. The input stays as it was."""
-    request = {**case.request, **fields}
-    before = copy.deepcopy(request)
-    try:
-        return legato.govern(request, profile=profile or case.profile, format=case.format, policy=policy(case), to=to)
-    finally:
-        assert request == before, "the input was changed"
-
-
-def unchanged(case: Case, profile: str | None = None, **fields: Any) -> bool:
-    """Whether the case's request, with these fields, comes back as the very object."""
-    request = {**case.request, **fields}
-    governed = legato.govern(request, profile=profile or case.profile, format=case.format, policy=policy(case))
-    return governed.body is request
-
-
-def altered(case: Case, *path: Any, value: Any) -> Case:
-    """The case with another value at this path of its request."""
-    request = copy.deepcopy(case.request)
-    place: Any = request
-    for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
-    return case._replace(request=request)
-
-
-def errors(case: Case, body: Any) -> list[legato.Violation]:
-    found = legato.check(body, profile=case.profile, format=case.format)
-    return [violation for violation in found if violation.severity == "error"]
-
-
 @pytest.fixture(params=[*FILES])
 def case(request: pytest.FixtureRequest) -> Case:
     return load(request.param)
@@ -206,79 +130,6 @@ def right(number: str) -> Callable[[Assertions], Assertions]:
         return function
 
     return register
-
-
-def dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def roles(messages: list[Wire]) -> list[str]:
-    return [message["role"] for message in messages]
-
-
-def alternates(messages: list[Wire]) -> bool:
-    """Whether user and assistant take turns, the user first."""
-    said = [role for role in roles(messages) if role != "system"]
-    return said == [("user", "assistant")[i % 2] for i in range(len(said))]
-
-
-def texts(message: Wire) -> list[str]:
-    """The texts of a message's content, in any format."""
-    content = message.get("content", message.get("parts"))
-    if isinstance(content, str):
-        return [content]
-    return [block["text"] for block in content or () if "text" in block]
-
-
-def blocks(messages: list[Wire], kind: str) -> list[Wire]:
-    """The content blocks of a kind, of all messages (Anthropic)."""
-    listed = [message["content"] for message in messages if isinstance(message["content"], list)]
-    return [block for content in listed for block in content if block["type"] == kind]
-
-
-def answers(messages: list[Wire]) -> dict[int, list[tuple[str, Wire]]]:
-    """By the index of each turn that calls (OpenAI Chat): its results, id and message.
-
-    Fails where a result does not stand in the one block right after the turn that called, or a call has not one.
-    """
-    found: dict[int, list[tuple[str, Wire]]] = {}
-    turn = -1
-    for at, message in enumerate(messages):
-        if message["role"] != "tool":
-            turn = at if message.get("tool_calls") else -1
-            found.update({turn: []} if turn >= 0 else {})
-            continue
-        assert turn >= 0, "a result without a turn that calls right before it"
-        found[turn].append((message["tool_call_id"], message))
-    for at, results in found.items():
-        ids = [call["id"] for call in messages[at]["tool_calls"]]
-        assert len(set(ids)) == len(ids)
-        assert sorted(ids) == sorted(call_id for call_id, _ in results)
-    return found
-
-
-def pairs(messages: list[Wire]) -> list[tuple[Wire, Wire]]:
-    """Each call with its result (Anthropic). Fails where a turn's calls and the next turn's results differ."""
-    found: list[tuple[Wire, Wire]] = []
-    for at, message in enumerate(messages):
-        before = blocks(messages[at - 1 : at], "tool_use")
-        results = {block["tool_use_id"]: block for block in blocks([message], "tool_result")}
-        assert len(results) == len(blocks([message], "tool_result"))
-        assert sorted(results) == sorted(call["id"] for call in before)
-        found += [(call, results[call["id"]]) for call in before]
-    assert not blocks(messages[-1:], "tool_use")
-    return found
-
-
-def spent(messages: list[Wire], tools: Any = ()) -> int:
-    """Tokens, counted without legato: the words of the budget cases are a token each."""
-    return len(dump(messages).split()) + len(dump(tools).split()) + 4 * len(messages)
-
-
-def fits(case: Case, governed: legato.Governed) -> bool:
-    assert case.window is not None
-    room: int = case.window - case.request["max_tokens"]
-    return governed.report.tokens_out <= room and spent(governed.messages, case.request.get("tools")) <= room
 
 
 @right("001")
@@ -812,16 +663,8 @@ def _(case: Case) -> None:
     arguments = first.messages[1]["tool_calls"][0]["function"]["arguments"]
     assert isinstance(json.loads(arguments), dict)
     assert "unterminated" in arguments
-    assert all(text.strip() for message in first.messages for text in texts(message))
+    assert [texts(message) for message in first.messages] == [["Write."], [""], ["[error] bad arguments"], ["Again."]]
     own = {id(value) for value in containers(case.request)}
     changed = [message for message in first.messages if id(message) not in own]
     assert len(changed) == 2
     assert [value for message in changed for value in containers(message) if id(value) in own] == []
-
-
-def containers(value: Any) -> Iterator[Any]:
-    """Every dict and list in a value, itself among them."""
-    if isinstance(value, dict | list):
-        yield value
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from containers(inner)

@@ -202,7 +202,7 @@ def test_a_model_is_known_by_every_way_to_write_its_name(provider: str, names: l
 MODELS: list[tuple[str, dict[str, object]]] = [
     ("anthropic:claude-3-5-sonnet-20240620", {"closes_with": "any", "system": "field", "window": 200_000}),
     ("anthropic:claude-opus-4-6", {"closes_with": "user", "system": "field", "reasoning_bound": False}),
-    ("anthropic:claude-opus-4-8", {"closes_with": "user", "system": "after-user", "reasoning_bound": False}),
+    ("anthropic:claude-opus-4-8", {"closes_with": "user", "system": "field-after-user", "reasoning_bound": False}),
     ("anthropic:claude-fable-5-1", {"reasoning_bound": True, "reasoning_signed": True}),
     ("bedrock:us.anthropic.claude-sonnet-4-5-20250929-v1:0", {"opens_with": "any", "results_alone": False}),
     ("bedrock:meta.llama3-3-70b-instruct-v1:0", {"opens_with": "user", "results_alone": True}),
@@ -320,6 +320,8 @@ def _roles(profile: Profile, turns: list[Message]) -> Iterator[str]:
     roles = [message.role for message in turns]
     if profile.opens_with == "user" and roles[:1] not in ([], ["user"]):
         yield "opens_with"
+    if profile.opens_with == "no-call" and turns and turns[0].calls:
+        yield "opens_with"
     if profile.closes_with != "any" and roles[-1:] == ["assistant"] and not turns[-1].calls:
         yield "closes_with"
     for before, after in pairwise(turns):
@@ -336,6 +338,9 @@ def _message(profile: Profile, message: Message) -> Iterator[str]:
         yield "roles"
     if not profile.parallel_calls and len(message.calls) > 1:
         yield "parallel_calls"
+    role = "system" if message.is_system else message.role
+    if role not in profile.media_in and any(isinstance(part, Media) for part in message.parts):
+        yield "media_in"
     kinds = {part.kind for result in message.results for part in result.parts if isinstance(part, Media)}
     if not kinds <= set(profile.result_media):
         yield "result_media"

@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 import legato
-from accidents import History
+from accidents import ACCIDENTS, SPOILED, Accident, History
 from histories import COMPACTABLE, TOOLS, clean_histories, damaged, histories, long_history
 from legato.policy import PRESETS as POLICIES
 from texts import dump, leaves, nothing_to_send, pool, said, without_notes
@@ -85,6 +86,20 @@ def errors(messages: History, profile: str) -> list[str]:
 def test_a_walker_that_shares_no_code_finds_nothing_in_what_is_sent(case: Case) -> None:
     if governed := case.governed():
         assert faults(governed.messages, **PRESETS[case.profile]) == []
+
+
+@pytest.mark.parametrize("profile", PRESETS)
+@pytest.mark.parametrize("accident", ACCIDENTS, ids=lambda accident: accident.__name__)
+def test_every_accident_alone_is_mended(accident: Accident, profile: str) -> None:
+    """In all its variants, at three places: what chance may miss."""
+    for at, to in product(range(3), range(len(SPOILED))):
+        messages = long_history(16, seed=1)
+        accident(messages, at, to)
+        governed = Case(messages, profile, "document", AMPLE, tools=False).governed()
+        if governed is None:
+            assert nothing_to_send(messages), (at, to)
+        else:
+            assert faults(governed.messages, **PRESETS[profile]) == [], (at, to)
 
 
 @given(cases())

@@ -10,7 +10,7 @@ weld the units that the fit may drop. After it every family runs. The fit judges
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 
 import msgspec
@@ -24,7 +24,7 @@ from legato.policy import DEFAULT_OUTPUT, Policy
 from legato.profiles import Profile
 from legato.report import Change, Ledger, Report
 from legato.rules import FAMILIES, LOCAL, Family, Violation
-from legato.rules.violation import edits_of
+from legato.rules.violation import edits_of, harmless
 from legato.tokens import RATES, counter
 
 ROUNDS = 24
@@ -151,8 +151,8 @@ class Draft:
         self.ledger = ledger
         self.settled = settled
 
-    def make(self, edits: Iterable[Edit]) -> Draft:
-        """The draft with the edits applied and written down."""
+    def make(self, edits: Iterable[Edit], harmless: Collection[int] = ()) -> Draft:
+        """The draft with the edits applied and written down. At the `harmless` places nothing is lost."""
         edits = sorted(edits, key=lambda edit: edit.at)
         if not edits:
             return self
@@ -160,7 +160,7 @@ class Draft:
         for edit in edits:
             place = edit.at if edit.about is None else edit.about
             at = None if place == HEAD else self.request.index(place)
-            made.append(Change(edit, self.request, at, self.ledger))
+            made.append(Change(edit, self.request, at, self.ledger, edit.at in harmless))
         return Draft(apply(self.request, edits), (*self.changes, *made), self.profile, self.ledger)
 
     def mend(self, families: Sequence[Family]) -> Draft:
@@ -184,7 +184,7 @@ class Draft:
                     raise Unrepairable(errors)
                 settled = draft.settled | {family}
                 return Draft(draft.request, draft.changes, draft.profile, draft.ledger, settled)
-            draft = draft.make(edits)
+            draft = draft.make(edits, harmless(errors))
         raise GovernanceError(f"a fault of legato: {', '.join(sorted({error.code for error in errors}))} do not settle")
 
 
@@ -284,7 +284,8 @@ def _budget(policy: Policy, profile: Profile, request: Request) -> int | None:
     asked = wire.limits.output(request.head)
     usual = min(DEFAULT_OUTPUT, window // 4) if asked is None else asked
     output = usual if policy.max_output is None else policy.max_output
-    return policy.budget(window, output)
+    budget = policy.budget(window, output)
+    return budget if profile.max_input is None or policy.window is not None else min(budget, profile.max_input)
 
 
 def _governed(

@@ -60,12 +60,13 @@ class Ledger:
 class Change:
     """One edit that was made. `at` is the caller's own index (None: the head), `code` the rule's."""
 
-    def __init__(self, edit: Edit, before: Request, at: int | None, ledger: Ledger) -> None:
+    def __init__(self, edit: Edit, before: Request, at: int | None, ledger: Ledger, harmless: bool) -> None:
         self.code = edit.code
         self.at = at
         self.reason = edit.reason
         self.old: tuple[Message, ...] = () if edit.at == HEAD else (before.transcript[edit.at],)
         self.new = edit.new
+        self.harmless = harmless
         self._heads = (before.head, edit.head) if edit.head is not None else None
         self._ledger = ledger
 
@@ -82,7 +83,9 @@ class Change:
 
     @property
     def removed(self) -> tuple[str, ...]:
-        """The texts of what was there that are in nothing that came instead."""
+        """The texts of what was there that are in nothing that came instead. Nothing where the change loses nothing."""
+        if self.harmless:
+            return ()
         after = [text for message in self.new for text in texts(message.parts)]
         return tuple(
             text

@@ -92,9 +92,9 @@ def run(options: argparse.Namespace) -> int:
     finally:
         progress.clear()
     if options.output in (None, "-"):
-        sys.stdout.flush()
-        sys.stdout.buffer.writelines(pieces)
-        sys.stdout.flush()
+        # Not through sys.stdout: where that is unbuffered, Python writes what fits and says nothing of the rest.
+        with open(sys.stdout.fileno(), "wb", closefd=False) as stream:
+            stream.writelines(pieces)
     else:
         files.write(options.output, pieces)
     if options.json:
@@ -183,12 +183,17 @@ def _report(file: str, done: list[Outcome], verbose: bool, paint: Paint) -> list
         rows = columns([_row(outcome) for outcome in changed], paint, ("bold", "", "yellow"))
         for outcome, row in zip(changed, rows, strict=True):
             lines += [row, *_diff(outcome.diff, paint)]
-    if len(done) > 1:
-        before, after = (sum(outcome.tokens[side] for outcome in done) for side in (0, 1))
-        what = f"{len(changed):,} of {count(len(done), 'conversation')} changed, {before:,} -> {after:,} tokens"
-        changes = sum(sum(outcome.codes.values()) for outcome in done)
-        lines.append(f"{paint('bold', plain(file))}: {what}, {count(changes, 'change')}")
-    return lines
+    return lines + ([f"{paint('bold', plain(file))}: {_sum(done)}"] if len(done) > 1 else [])
+
+
+def _sum(done: list[Outcome]) -> str:
+    """What it comes to over all conversations."""
+    before, after = (sum(outcome.tokens[side] for outcome in done) for side in (0, 1))
+    changed = sum(outcome.changed for outcome in done)
+    if not changed:
+        return f"{count(len(done), 'conversation')}, {before:,} tokens, nothing had to change"
+    changes = count(sum(sum(outcome.codes.values()) for outcome in done), "change")
+    return f"{changed:,} of {count(len(done), 'conversation')} changed, {before:,} -> {after:,} tokens, {changes}"
 
 
 def _row(outcome: Outcome) -> tuple[str, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TextIO
@@ -34,17 +35,19 @@ def _listed(findings: Sequence[Finding], paint: Paint) -> Iterator[str]:
 
 
 def _compared(findings: Sequence[Finding], tally: Tally, paint: Paint) -> Iterator[str]:
-    """Findings of one code and place side by side: which profile minds, and how much."""
+    """The findings of one code at one message side by side: which profile minds, and how much."""
     if not findings:
         return
     names = [str(profile) for profile in tally.profiles]
     widths = [max(len(name), len("warning")) for name in names]
     yield paint("bold", "  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True)).rstrip())
     for _, group in groupby(findings, lambda finding: (finding.file, finding.line)):
-        rows: dict[tuple[int, str, str], dict[str, Finding]] = {}
+        rows: dict[tuple[int, str, int], dict[str, Finding]] = {}
+        seen: Counter[tuple[int, str, str]] = Counter()
         for finding in group:
-            key = (-1 if finding.at is None else finding.at, finding.place, finding.code)
-            rows.setdefault(key, {}).setdefault(str(finding.profile), finding)
+            at, name = -1 if finding.at is None else finding.at, str(finding.profile)
+            rows.setdefault((at, finding.code, seen[at, finding.code, name]), {})[name] = finding
+            seen[at, finding.code, name] += 1
         cells = columns([_cells(next(iter(rows[key].values()))) for key in sorted(rows)], paint, ("bold", "", ""))
         for key, line in zip(sorted(rows), cells, strict=True):
             marks = [rows[key][name].severity if name in rows[key] else ACCEPTED for name in names]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 STYLES = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
-WIDEST = 48
+WIDEST = 72
 """A column is no wider than this: one long cell must not push all others off the screen."""
 LONGEST = 300
 """So many characters of one text are shown."""

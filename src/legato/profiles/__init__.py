@@ -32,6 +32,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
 
     window: int | None = None
     """Tokens of input and output together; None: not known."""
+    max_input: int | None = None
+    """The most tokens of input, where that is less than the window leaves."""
     max_output: int | None = None
     """The most tokens of output the model gives."""
     encoding: str = "o200k_base"
@@ -83,9 +85,9 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     """The field that marks an assistant message at the end as a prefill, which is then accepted."""
     prefill_space: bool = True
     """The text of an assistant message at the end may end in white space."""
-    system: Literal["anywhere", "after-user", "leading", "once", "field", "none"] = "anywhere"
+    system: Literal["anywhere", "after-user", "leading", "once", "field", "field-after-user", "none"] = "anywhere"
     """Where system messages may stand: anywhere; not after assistant or tool; only before all others; one only, before
-    all others; in a field of the body instead; nowhere (they become user text)."""
+    all others; in a field of the body instead, or there and after a user message; nowhere (they become user text)."""
 
     # ids and names
     id_pattern: str = ""

@@ -48,6 +48,7 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     newest: str | None = None
     facts: dict[str, Fact] = {}
     models: tuple[Generation, ...] = ()
+    aliases: dict[str, str] = {}
 
 
 FILES = resources.files(__package__)
@@ -63,6 +64,8 @@ NAMES = tuple(
 
 def layers(provider: str) -> tuple[File, ...]:
     """The file of a provider after those it extends. Raises `UnknownProfile` with the names there are."""
+    if provider not in NAMES:
+        provider = read("_aliases")[-1].aliases.get(provider, provider)
     if provider not in NAMES:
         raise UnknownProfile(f"no profile {provider!r}; there are: {', '.join(NAMES)}")
     return read(provider)

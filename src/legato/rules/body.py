@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias, TypeGuard
 
+import msgspec
+
 from legato.edits import Edit, Request
-from legato.messages import Fields, Message, Part, Reasoning, Text, ToolCall, ToolResult, changed
+from legato.messages import Fields, Json, Media, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, changed
 from legato.profiles import Profile
 from legato.rules.violation import Fix, Rule, Safety, Severity, Violation
 from legato.wire import shape
+from legato.wire.foreign import TEXT_ARGUMENTS
 
 NOTHING = Rule("BODY001", "empty-request", "There is no message at all.")
 EMPTY = Rule("BODY002", "empty-message", "A message says nothing and calls nothing.")
@@ -62,32 +65,85 @@ def _violation(
 
 
 def _surrogates(message: Message, _: Profile) -> Finding | None:
-    if all(_is_ascii(part) for part in message.parts):
+    if not message.extra and message.name is None and all(_is_ascii(part) for part in message.parts):
         return None
-    new = map_text(message, _well_formed)
+    new = _scrubbed_message(message)
     if new is message:
         return None
     return SURROGATE, "a text holds a lone surrogate", "put U+FFFD in its place", (new,), "error", "lossy"
 
 
+def _scrubbed_message(message: Message) -> Message:
+    parts = tuple([_scrubbed_part(part) for part in message.parts])
+    name, extra = scrubbed(message.name), scrubbed(message.extra)
+    same = name is message.name and extra is message.extra
+    if same and all(new is old for new, old in zip(parts, message.parts, strict=True)):
+        return message
+    return changed(message, parts=parts, name=name, extra=extra)
+
+
+def _scrubbed_part(part: Part) -> Part:
+    """The part with every text in it well formed: itself if all are. A signature does not outlive a change."""
+    if isinstance(part, ToolResult):
+        inner = tuple([_scrubbed_part(each) for each in part.parts])
+        kept = all(new is old for new, old in zip(inner, part.parts, strict=True))
+        part = part if kept else changed(part, parts=inner)
+    names = [name for name in part.__struct_fields__ if name not in ("parts", "raw")]
+    fields = {name: new for name in names if (new := scrubbed(getattr(part, name))) is not getattr(part, name)}
+    if isinstance(part, Media | Opaque):
+        raw = scrubbed(part.raw)
+        return part if raw is part.raw else msgspec.structs.replace(part, raw=raw)
+    if fields and isinstance(part, Reasoning):
+        fields["signature"] = None
+    return changed(part, **fields) if fields else part
+
+
+def scrubbed(value: Json) -> Json:
+    """A JSON value with every text in it well formed: surrogate pairs joined, lone ones U+FFFD. Itself if all are."""
+    if isinstance(value, str):
+        return _well_formed(value)
+    if isinstance(value, list):
+        items = [scrubbed(item) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    if isinstance(value, Mapping):
+        pairs = {scrubbed(key): scrubbed(item) for key, item in value.items()}
+        same = all(key in value and pairs[key] is value[key] for key in pairs)
+        return value if same and len(pairs) == len(value) else pairs
+    return value
+
+
 def _is_ascii(part: Part) -> bool:
     """Whether the part is a text, or a result of one text, of nothing but ASCII: the usual case, told at once."""
     if type(part) is ToolResult:
-        return len(part.parts) == 1 and _is_ascii(part.parts[0])
+        named = (part.name or "").isascii() and (part.call_id or "").isascii()
+        return named and len(part.parts) == 1 and _is_ascii(part.parts[0])
     if type(part) is ToolCall:
-        return isinstance(part.arguments, str) and part.arguments.isascii()
+        texts = (part.id, part.name, part.arguments)
+        return all(isinstance(text, str) and text.isascii() for text in texts) and not _is_deep(part.extra)
     return (type(part) is Text or type(part) is Reasoning) and part.text.isascii()
+
+
+def _is_deep(extra: Fields) -> bool:
+    """Whether there is more in a call's `extra` than the type every call has."""
+    return len(extra) > 1 or (len(extra) == 1 and extra.get("type") != "function")
 
 
 def _empty(message: Message, profile: Profile) -> Finding | None:
     """A message that says nothing. It is judged by its parts: calls, results, media and unknown parts say something."""
     said = [part for part in message.parts if type(part) is not Reasoning]
-    if said and not (all(type(part) is Text and _is_blank(part.text, profile) for part in said)):
+    if said and not all(type(part) is Text and _is_blank(part.text, profile) for part in said):
         return None
-    if not said and profile.empty_text and not (message.role == "assistant" and not profile.empty_messages):
+    if not said and (profile.empty_messages or (message.role != "assistant" and _is_null(message, profile))):
         return None
-    safety: Safety = "safe" if not message.parts or said == list(message.parts) else "lossy"
-    return EMPTY, f"the {message.role} message is empty", "drop it", (), profile.severity("empty_messages"), safety
+    text = "".join(part.text for part in said if isinstance(part, Text))
+    fact = "empty_messages" if not said else "blank_text" if text else "empty_text"
+    safety: Safety = "safe" if said == list(message.parts) else "lossy"
+    return EMPTY, f"the {message.role} message is empty", "drop it", (), profile.severity(fact), safety
+
+
+def _is_null(message: Message, profile: Profile) -> bool:
+    """Whether another rule gives the message its text: there an empty one is accepted, null is not."""
+    return "content" in message.extra and profile.empty_text and not profile.null_content
 
 
 def _is_blank(text: str, profile: Profile) -> bool:
@@ -96,17 +152,14 @@ def _is_blank(text: str, profile: Profile) -> bool:
 
 def _null(message: Message, profile: Profile) -> Finding | None:
     """Content that is null, absent or `[]` where text is wanted. Beside calls null says nothing, rightly."""
-    content = message.extra.get("content")
     results = message.results
     if results:
         if all(result.parts for result in results):
             return None
         parts = tuple([_filled(part) if type(part) is ToolResult else part for part in message.parts])
         new = changed(message, parts=parts)
-    elif message.calls:
-        if content != []:
-            return None
-        new = changed(message, extra=_without(message.extra, "content"))
+    elif message.calls or "content" not in message.extra:
+        return None
     elif all(type(part) is Reasoning for part in message.parts):
         new = changed(message, parts=(*message.parts, Text("", flat=True)), extra=_without(message.extra, "content"))
     else:
@@ -135,25 +188,33 @@ def _no_calls(message: Message, profile: Profile) -> Finding | None:
 def _arguments(message: Message, profile: Profile) -> Finding | None:
     if message.role != "assistant":
         return None
-    parts = tuple([_with_object(part) if type(part) is ToolCall else part for part in message.parts])
+    parts = tuple([_with_object(part, profile) if type(part) is ToolCall else part for part in message.parts])
     if all(new is old for new, old in zip(parts, message.parts, strict=True)):
         return None
-    reason = "the arguments of a call are not a JSON object"
-    title = "wrap them in one"
+    reason = "the arguments of a call are not the text of a JSON object"
+    title = "make them one"
     return ARGUMENTS, reason, title, (changed(message, parts=parts),), profile.severity("arguments"), "safe"
 
 
-def _with_object(call: ToolCall) -> ToolCall:
-    """The call, its arguments a JSON object: what they are, or an object that holds their text."""
-    if call.free or isinstance(call.arguments, dict) or call.arguments is None:
+def _with_object(call: ToolCall, profile: Profile) -> ToolCall:
+    """The call, its arguments what the provider takes: an object, or an object that holds what they are.
+
+    On a wire that holds them as text a value is written as text, under any profile.
+    """
+    arguments = call.arguments
+    if call.free or arguments is None or (profile.format == "openai-responses" and "type" in call.extra):
         return call
-    if not isinstance(call.arguments, str):
-        return changed(call, arguments={} if call.arguments == [] else {shape.UNPARSED: call.arguments})
-    if is_object(call.arguments):
+    as_text = profile.format in TEXT_ARGUMENTS
+    if isinstance(arguments, str):
+        if profile.arguments == "any" or is_object(arguments):
+            return call
+        text = arguments.strip()
+        value: Json = {} if text in ("", "[]", "null") else {shape.UNPARSED: text}
+    elif isinstance(arguments, dict) and not as_text:
         return call
-    text = call.arguments.strip()
-    nothing = text in ("", "[]", "null")
-    return changed(call, arguments="{}" if nothing else json.dumps({shape.UNPARSED: text}, ensure_ascii=False))
+    else:
+        value = arguments if isinstance(arguments, dict) else {} if arguments == [] else {shape.UNPARSED: arguments}
+    return changed(call, arguments=shape.dump(value) if as_text else value)
 
 
 def is_object(text: str) -> bool:
@@ -186,10 +247,10 @@ def _silent(message: Message, profile: Profile) -> Finding | None:
     if not message.calls:
         return None
     said = [part for part in message.parts if not isinstance(part, ToolCall | Reasoning)]
-    empty = not said and message.extra.get("content") is None
-    if all(isinstance(part, Text) and not part.text for part in said):
+    null = not said and "content" in message.extra
+    if all(isinstance(part, Text) and not part.text for part in said) and (said or null):
         fact, text = ("empty_with_calls", FILLER) if not profile.empty_with_calls else ("null_with_calls", "")
-        if fact == "null_with_calls" and not empty:
+        if fact == "null_with_calls" and not null:
             return None
         rest = tuple([part for part in message.parts if part not in said])
         new = changed(message, parts=(Text(text, flat=True), *rest), extra=_without(message.extra, "content"))
@@ -214,37 +275,13 @@ def _blank_blocks(message: Message, profile: Profile) -> Finding | None:
     if len(kept) == len(message.parts):
         return None
     new = changed(message, parts=kept)
-    return BLANK, "a text block is blank", "drop the block", (new,), profile.severity("blank_text"), "safe"
+    gone = [part for part in message.parts if _is_block(part) and _is_blank(part.text, profile)]
+    fact = "empty_text" if any(not part.text for part in gone) else "blank_text"
+    return BLANK, "a text block is blank", "drop the block", (new,), profile.severity(fact), "safe"
 
 
 def _is_block(part: Part) -> TypeGuard[Text]:
     return type(part) is Text and not part.flat
-
-
-def map_text(message: Message, change: Callable[[str], str]) -> Message:
-    """The message with every text that reaches the model put through `change`; itself if none changed."""
-    parts = tuple([_map_part(part, change) for part in message.parts])
-    if all(new is old for new, old in zip(parts, message.parts, strict=True)):
-        return message
-    return changed(message, parts=parts)
-
-
-def _map_part(part: Part, change: Callable[[str], str]) -> Part:
-    if isinstance(part, Text):
-        text = change(part.text)
-        return part if text is part.text else changed(part, text=text)
-    if isinstance(part, Reasoning):
-        text = change(part.text)
-        return part if text is part.text else changed(part, text=text, signature=None)
-    if isinstance(part, ToolCall) and isinstance(part.arguments, str):
-        text = change(part.arguments)
-        return part if text is part.arguments else changed(part, arguments=text)
-    if isinstance(part, ToolResult):
-        parts = tuple([_map_part(inner, change) for inner in part.parts])
-        return (
-            part if all(new is old for new, old in zip(parts, part.parts, strict=True)) else changed(part, parts=parts)
-        )
-    return part
 
 
 def _well_formed(text: str) -> str:
@@ -265,7 +302,7 @@ JUDGES: tuple[tuple[Judge, Callable[[Profile], object]], ...] = (
     (_empty, lambda profile: not (profile.empty_messages and profile.empty_text)),
     (_null, lambda profile: not profile.null_content),
     (_no_calls, lambda profile: not profile.empty_calls),
-    (_arguments, lambda profile: profile.arguments != "any"),
+    (_arguments, lambda profile: profile.arguments != "any" or profile.format in TEXT_ARGUMENTS),
     (_blank_blocks, lambda profile: not profile.empty_text),
     (_silent, lambda profile: not (profile.null_with_calls and profile.empty_with_calls)),
     (_fields, lambda profile: profile.message_keys),

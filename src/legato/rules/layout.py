@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from legato.edits import Edit, Request
-from legato.messages import Media, Message, Part, Text, ToolResult, changed
+from legato.messages import Media, Message, Part, Text, ToolResult, Transcript, changed
 from legato.pairing import Call, turns
 from legato.profiles import Profile
 from legato.rules.violation import Fix, Rule, Safety, Violation
@@ -68,31 +68,35 @@ def _violation(
 def _parallel(request: Request, calls: list[Call], profile: Profile) -> Iterator[Violation]:
     """A turn of several calls becomes one turn a call, each with its result."""
     transcript = request.transcript
-    by_message: dict[int, list[Call]] = {}
-    for call in calls:
-        by_message.setdefault(call.at, []).append(call)
-    for at, several in by_message.items():
-        answers = [call.results[0] for call in several if len(call.results) == 1]
-        if len(several) < 2 or len(answers) < len(several):
+    for _, turn in turns(transcript, calls, profile.pairs_by_run):
+        answers = {id(call): call.results[0] for call in turn if len(call.results) == 1}
+        if len(turn) < 2 or len(answers) < len(turn):
             continue
-        message = transcript[at]
-        others = tuple([part for part in message.parts if part not in message.calls])
-        new: list[Message] = []
         edits: dict[int, tuple[Message, ...]] = {}
-        for call, (place, part) in zip(several, answers, strict=True):
-            said = others if call is several[0] else ()
-            base = (
-                changed(message, parts=(*said, call.call)) if call is several[0] else Message("assistant", (call.call,))
-            )
-            role = "tool" if profile.results_in == "tool" else "user"
-            whole = transcript[place]
-            alone = whole if len(whole.parts) == 1 else Message(role, (whole.parts[part],))
-            new.extend((base, alone))
-            rest = tuple([other for other in whole.parts if not isinstance(other, ToolResult)])
-            edits[place] = (changed(whole, parts=rest),) if rest else ()
-        edits[at] = tuple(new)
-        reason = f"a turn calls {len(several)} tools at once"
-        yield _violation(request, at, profile, PARALLEL, "parallel_calls", reason, "make it one turn a call", edits)
+        for at in dict.fromkeys(call.at for call in turn):
+            message = transcript[at]
+            own = [call for call in turn if call.at == at]
+            new: list[Message] = []
+            for call in own:
+                said = tuple([part for part in message.parts if part not in message.calls]) if call is own[0] else ()
+                parts = (*said, call.call)
+                new.append(changed(message, parts=parts) if call is own[0] else Message("assistant", parts))
+                new.append(_moved(transcript, answers[id(call)], profile))
+            edits[at] = tuple(new)
+        for place in dict.fromkeys(place for place, _ in answers.values()):
+            rest = tuple([part for part in transcript[place].parts if not isinstance(part, ToolResult)])
+            edits[place] = (changed(transcript[place], parts=rest),) if rest else ()
+        reason = f"a turn calls {len(turn)} tools at once"
+        title = "make it one turn a call"
+        yield _violation(request, turn[0].at, profile, PARALLEL, "parallel_calls", reason, title, edits)
+
+
+def _moved(transcript: Transcript, answer: tuple[int, int], profile: Profile) -> Message:
+    """A result as a message of its own: the very message if it holds nothing else."""
+    place, part = answer
+    whole = transcript[place]
+    role = "tool" if profile.results_in == "tool" else "user"
+    return whole if len(whole.parts) == 1 else Message(role, (whole.parts[part],))
 
 
 def _between(request: Request, calls: list[Call], profile: Profile) -> Iterator[Violation]:

@@ -14,8 +14,9 @@ JOINT = "\n\n"
 
 def merge(messages: Sequence[Message]) -> Message:
     """One message of one role: results first, then reasoning, contents and calls, each in the order they came."""
-    parts = [part for message in messages for part in message.parts]
     names = {message.name for message in messages}
+    told = messages if len(names) == 1 else [_signed(message) for message in messages]
+    parts = [part for message in told for part in message.parts]
     fields: dict[str, Json] = {}
     for message in messages:
         _absorb(fields, message.extra)
@@ -34,6 +35,17 @@ def merge(messages: Sequence[Message]) -> Message:
         names.pop() if len(names) == 1 else None,
         fields,
     )
+
+
+def _signed(message: Message) -> Message:
+    """The message with its speaker's name in front of its first text: one message can bear only one name."""
+    first = next((at for at, part in enumerate(message.parts) if isinstance(part, Text)), None)
+    if message.name is None or first is None:
+        return message
+    text = message.parts[first]
+    assert isinstance(text, Text)
+    named = changed(text, text=f"{message.name}: {text.text}")
+    return changed(message, parts=(*message.parts[:first], named, *message.parts[first + 1 :]))
 
 
 def _content(parts: list[Part]) -> list[Part]:

@@ -50,7 +50,7 @@ def _ids(request: Request, calls: list[Call], profile: Profile) -> Iterator[Viol
             seen.clear()
         for call in turn:
             old = call.call.id or None
-            fault = _fault(old, seen[old], profile)
+            fault = None if "function_call" in call.call.extra else _fault(old, seen[old], profile)
             if fault is not None:
                 nth = nameless if old is None else seen[old]
                 nameless += old is None
@@ -73,7 +73,7 @@ def _ids(request: Request, calls: list[Call], profile: Profile) -> Iterator[Viol
 
 def _fault(call_id: str | None, before: int, profile: Profile) -> tuple[Rule, str] | None:
     if call_id is None:
-        return (BAD_ID, "a call has no id") if profile.ids_unique != "no" else None
+        return (BAD_ID, "a call has no id") if profile.ids_required else None
     if profile.id_shape is not None and not profile.id_shape.fullmatch(call_id):
         return BAD_ID, f"the id {call_id!r} does not match {profile.id_pattern}"
     if profile.id_max and len(call_id) > profile.id_max:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import groupby
 
 from legato.edits import HEAD, Edit, Request
 from legato.messages import Message, Reasoning, Text, ToolCall, ToolResult, changed, user
@@ -92,7 +91,7 @@ def _systems(request: Request, profile: Profile) -> Iterator[Violation]:
     """Leading system messages are joined, or moved to their field; later ones become reminders in a user message."""
     transcript = request.transcript
     body = next((at for at, message in enumerate(transcript) if not message.is_system), len(transcript))
-    if profile.system == "field" and body > 0:
+    if profile.system.startswith("field") and body > 0:
         yield _hoisted(request, profile, body)
     elif profile.system == "once" and body > 1:
         edits: dict[int, tuple[Message, ...]] = dict.fromkeys(range(1, body), ())
@@ -101,12 +100,16 @@ def _systems(request: Request, profile: Profile) -> Iterator[Violation]:
         yield _violation(SYSTEM, request, 1, reason, (profile, "system"), "join them", edits)
     for at in range(0 if profile.system == "none" else body, len(transcript)):
         message = transcript[at]
-        allowed = profile.system == "after-user" and (transcript[at - 1].is_system or transcript[at - 1].role == "user")
+        allowed = profile.system.endswith("after-user") and at > 0 and _takes_system(transcript[at - 1])
         if message.is_system and not allowed:
             late = Message("user", (Text(REMINDER.format(_text(message)), flat=True),), message.origin)
             reason = "a system message after other roles" if body else "a system message"
             title = "say it in a user message"
             yield _violation(SYSTEM, request, at, reason, (profile, "system"), title, {at: (late,)})
+
+
+def _takes_system(before: Message) -> bool:
+    return before.is_system or before.role == "user"
 
 
 def _hoisted(request: Request, profile: Profile, body: int) -> Violation:
@@ -125,19 +128,41 @@ def _text(message: Message) -> str:
 
 def _repeats(request: Request, profile: Profile) -> Iterator[Violation]:
     """Runs of user or assistant messages. Every fault of a run has the run's one fix."""
-    at = 0
-    for role, group in groupby(request.transcript, key=lambda message: message.role):
-        run = tuple(group)
-        if len(run) > 1 and role in ("user", "assistant"):
-            edits: dict[int, tuple[Message, ...]] = dict.fromkeys(range(at + 1, at + len(run)), ())
-            edits[at] = (merge(run),)
-            reason = f"{len(run)} {role} messages in a row"
-            first = _violation(REPEAT, request, at + 1, reason, (profile, "alternates"), "merge them", edits)
-            yield first
-            for place in range(at + 2, at + len(run)):
-                where = request.index(place)
-                yield Violation(first.code, where, first.message, first.severity, f"[{where}]", first.fix)
-        at += len(run)
+    for start, run in _runs(request, profile):
+        if len(run) < 2:
+            continue
+        edits: dict[int, tuple[Message, ...]] = dict.fromkeys(range(start + 1, start + len(run)), ())
+        edits[start] = (merge(run),)
+        reason = f"{len(run)} {run[0].role} messages in a row"
+        first = _violation(REPEAT, request, start + 1, reason, (profile, "alternates"), "merge them", edits)
+        yield first
+        for place in range(start + 2, start + len(run)):
+            where = request.index(place)
+            yield Violation(first.code, where, first.message, first.severity, f"[{where}]", first.fix)
+
+
+def _runs(request: Request, profile: Profile) -> Iterator[tuple[int, list[Message]]]:
+    """The runs of user or assistant messages, each with where it starts.
+
+    What follows results that have to stand alone begins a run of its own: an assistant message will come between.
+    """
+    start, run = 0, list[Message]()
+    for at, message in enumerate(request.transcript):
+        joins = bool(run) and message.role == run[0].role and not _is_bridged(run[-1], message, profile)
+        if not joins:
+            if run and run[0].role in ("user", "assistant"):
+                yield start, run
+            start, run = at, []
+        run.append(message)
+    if run and run[0].role in ("user", "assistant"):
+        yield start, run
+
+
+def _is_bridged(before: Message, message: Message, profile: Profile) -> bool:
+    """Whether a short assistant message has to stand between the two."""
+    if profile.user_after_result or message.role != "user" or not message.says_something:
+        return False
+    return bool(before.results) and not before.says_something
 
 
 def _first(request: Request, profile: Profile) -> Iterator[Violation]:
@@ -215,7 +240,7 @@ def _bridges(request: Request, profile: Profile) -> Iterator[Violation]:
     transcript = request.transcript
     for at in range(1, len(transcript)):
         message, before = transcript[at], transcript[at - 1]
-        if message.role == "user" and message.says_something and before.results and not before.says_something:
+        if _is_bridged(before, message, profile):
             edits = {at: (Message("assistant", (Text(BRIDGE, flat=True),)), message)}
             reason = "a user message follows a tool result"
             title = "put a short assistant message between"

@@ -45,7 +45,7 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
                 yield _violation(request, at, profile, *finding)
     if profile.reasoning_required != "no" and request.thinks is not False:
         yield from _missing(request, profile)
-    if profile.reasoning_first and request.thinks:
+    if profile.reasoning_first and request.thinks and request.head["thinking"]["type"] == "enabled":
         yield from _lost(request, profile)
 
 
@@ -205,12 +205,16 @@ def _bound(request: Request, profile: Profile) -> Iterator[Violation]:
             continue
         for at in range(start, end):
             message = request.transcript[at]
-            if at >= first and any(isinstance(part, Reasoning) and part.signature for part in message.parts):
+            if at >= first and any(isinstance(part, Reasoning) and _is_sealed(part) for part in message.parts):
                 reason = (
                     f"its reasoning is bound to what stands before it, and message {request.index(first)} was changed"
                 )
                 new = _without(message)
                 yield _violation(request, at, profile, BOUND, "reasoning_bound", reason, "leave it out", new, "lossy")
+
+
+def _is_sealed(part: Reasoning) -> bool:
+    return bool(part.signature) or not part.text
 
 
 def _first_changed(request: Request) -> int | None:

@@ -59,6 +59,13 @@ class Violation(msgspec.Struct, frozen=True):
         }
 
 
+def harmless(violations: Iterable[Violation]) -> set[int]:
+    """The places whose edits lose nothing: those that only safe fixes touch."""
+    fixes = [violation.fix for violation in violations if violation.fix]
+    lossy = {edit.at for fix in fixes if fix.safety != "safe" for edit in fix.edits}
+    return {edit.at for fix in fixes for edit in fix.edits} - lossy
+
+
 def edits_of(violations: Iterable[Violation]) -> list[Edit]:
     """Every edit the violations' fixes hold, those of a shared fix once."""
     fixes = {id(violation.fix): violation.fix for violation in violations if violation.fix}

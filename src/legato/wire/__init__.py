@@ -12,7 +12,7 @@ from typing import Protocol
 
 from legato.edits import Request
 from legato.errors import WireError
-from legato.messages import Fields, Json, Message, ToolCall, Transcript
+from legato.messages import Fields, Json, Media, Message, Opaque, Text, ToolCall, ToolResult, Transcript
 from legato.wire import anthropic, bedrock, gemini, limits, openai_chat, openai_responses, shape
 from legato.wire.foreign import foreign
 from legato.wire.moving import move
@@ -36,6 +36,9 @@ CODECS: dict[str, Codec] = {
     "gemini": gemini,
     "bedrock": bedrock,
 }
+
+PLAIN = (str, int, float, bool, type(None))
+"""The JSON values that hold no others."""
 
 LISTED = {"openai-responses": openai_responses.listed, "gemini": gemini.listed}
 """How a list is made of what else may stand where a format wants its list: a bare text, a single item."""
@@ -62,7 +65,28 @@ def read(payload: Json, form: str, tools: Sequence[Json] | None = None) -> Reque
         head, items = {}, _listed(payload, form)
     if tools is not None:
         head["tools"] = list(tools)
-    return Request(head, found.decode(items))
+    transcript = found.decode(items)
+    for at, message in enumerate(transcript):
+        _verify(message, f"{found.KEY}[{at}]")
+    shape.verify(head, "")
+    return Request(head, transcript)
+
+
+def _verify(message: Message, place: str) -> None:
+    """Look at all that the codec took as it is: fields and parts it does not know, media, arguments."""
+    for key, value in message.extra.items():
+        if isinstance(value, list | dict) or value.__class__ not in PLAIN:
+            shape.verify(value, f"{place}.{key}")
+    for part in message.parts:
+        if isinstance(part, Opaque | Media):
+            shape.verify(part.raw, f"{place}.content", raw_bytes=isinstance(part, Media))
+        elif isinstance(part, ToolCall):
+            if type(part.arguments) is not str:
+                shape.verify(part.arguments, f"{place}: the arguments of a call")
+        elif isinstance(part, ToolResult):
+            for inner in part.parts:
+                if type(inner) is not Text:
+                    shape.verify(inner.raw, f"{place}.content", raw_bytes=type(inner) is Media)
 
 
 def _listed(value: Json, form: str) -> list[Json]:

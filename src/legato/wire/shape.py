@@ -121,3 +121,28 @@ def as_object(call: ToolCall) -> Json:
 def as_text(call: ToolCall) -> str:
     """A call's arguments for a wire that holds text."""
     return call.arguments if isinstance(call.arguments, str) else dump(call.arguments)
+
+
+DEEPEST = 200
+"""How deeply JSON that legato does not read may be nested."""
+
+
+def verify(value: Json, place: str, raw_bytes: bool = False) -> None:
+    """Raise `WireError`, naming the place, if a value is no JSON, is nested absurdly, or holds itself.
+
+    `raw_bytes`: bytes are allowed, as SDKs take them for media. Walked without recursion.
+    """
+    todo: list[tuple[str, Json, int]] = [(place, value, 0)]
+    while todo:
+        where, here, depth = todo.pop()
+        if depth > DEEPEST:
+            raise WireError(place, f"is nested more than {DEEPEST} levels deep")
+        if isinstance(here, Mapping):
+            for key, item in here.items():
+                if not isinstance(key, str):
+                    raise WireError(where, f"has a key that is not text but {kind(key)}")
+                todo.append((f"{where}.{key}" if depth < 8 else where, item, depth + 1))
+        elif isinstance(here, list | tuple):
+            todo.extend((f"{where}[{at}]" if depth < 8 else where, item, depth + 1) for at, item in enumerate(here))
+        elif not (here is None or isinstance(here, str | int | float) or (raw_bytes and isinstance(here, bytes))):
+            raise WireError(where, f"is no JSON but {kind(here)}")

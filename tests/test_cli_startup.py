@@ -1,0 +1,69 @@
+"""How soon the command answers, and what it leaves unloaded until it is needed."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from legato.cli import COMMANDS
+
+LIMIT = 0.150
+"""Seconds of processor time for `legato --help`, the interpreter's own start included."""
+
+LATE = ("tiktoken", "asyncio", "importlib.metadata", "legato.tokens.vocabulary", "legato.transcripts.files")
+"""What `legato --help` has no use for."""
+
+
+def seconds(arguments: list[str], cache: Path) -> float:
+    """The processor time of one run with its bytecode in a cache, as installed packages have it."""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(cache)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "legato", *arguments], env=environment, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def loaded(*arguments: str) -> set[str]:
+    """The modules that a run of the command has loaded when it ends."""
+    program = "import sys; from legato.cli import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def test_help_takes_less_than_150_ms_of_processor_time(tmp_path: Path) -> None:
+    assert min(seconds(["--help"], tmp_path) for _ in range(6)) < LIMIT
+
+
+def test_help_loads_no_command_and_no_vocabulary() -> None:
+    modules = loaded("--help")
+    assert "legato.cli" in modules
+    assert {f"legato.cli.{name}" for name in COMMANDS}.isdisjoint(modules)
+    assert modules.isdisjoint(LATE)
+
+
+def test_a_command_loads_no_other_and_check_counts_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_text('[{"role": "user", "content": "hello"}]', encoding="utf-8")
+    modules = loaded("check", str(file))
+    assert "legato.cli.check" in modules
+    assert {"legato.cli.govern", "tiktoken", "legato.tokens.vocabulary"}.isdisjoint(modules)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_a_module_that_names_its_arguments_and_runs(name: str) -> None:
+    module = import_module(f"legato.cli.{name}")
+    assert callable(module.arguments)
+    assert callable(module.run)
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    done = subprocess.run([sys.executable, "-m", "legato", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"legato {version('legato')}\n"
