@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -170,6 +171,27 @@ def pairs(messages: list[Wire]) -> list[tuple[Wire, Wire]]:
         found += [(call, results[call["id"]]) for call in before]
     assert not blocks(messages[-1:], "tool_use")
     return found
+
+
+def calls_before_outputs(items: list[Wire]) -> list[str]:
+    """The call ids (Responses), each once as a call and later once as an output. Fails where they are not paired."""
+    called = [item["call_id"] for item in items if item.get("type") == "function_call"]
+    answered = [(at, item["call_id"]) for at, item in enumerate(items) if item.get("type") == "function_call_output"]
+    assert sorted(called) == sorted(call_id for _, call_id in answered)
+    for at, call_id in answered:
+        assert any(item.get("call_id") == call_id and item["type"] == "function_call" for item in items[:at])
+    return called
+
+
+def holds(governed: legato.Governed, texts: list[str]) -> bool:
+    """Whether each text is, whole, in what is sent or in the report."""
+    held = dump([governed.messages, governed.report.to_dict(contents=True)])
+    return all(text in held for text in texts)
+
+
+def joins(text: str, messages: list[Wire]) -> bool:
+    """Whether it is the texts of these messages in their order, with white space between them and nothing else."""
+    return re.fullmatch(r"\s+".join(re.escape(message["content"]) for message in messages), text) is not None
 
 
 def spent(messages: list[Wire], tools: Any = ()) -> int:

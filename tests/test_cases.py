@@ -16,25 +16,26 @@ import legato
 from case_log import (
     FILES,
     Case,
+    Wire,
     altered,
     alternates,
     answers,
     blocks,
+    calls_before_outputs,
     containers,
     dump,
     errors,
     fits,
     govern,
+    holds,
+    joins,
     load,
     pairs,
     policy,
     roles,
-    spent,
     texts,
     unchanged,
 )
-
-Wire = dict[str, Any]
 
 BUDGET = {"007", "008", "062", "064", "065", "067", "068", "070"}
 """Legal as given, but too long for the case's window."""
@@ -110,9 +111,9 @@ def test_what_is_right_is_done(case: Case) -> None:
     RIGHT[case.number](case)
 
 
-def test_what_is_sent_is_clean_and_governing_it_again_changes_nothing(case: Case) -> None:
-    if case.number in UNREPAIRABLE:
-        pytest.skip("nothing is sent")
+@pytest.mark.parametrize("number", sorted(set(FILES) - UNREPAIRABLE))
+def test_what_is_sent_is_clean_and_governing_it_again_changes_nothing(number: str) -> None:
+    case = load(number)
     body = govern(case).body
     assert errors(case, body) == []
     assert legato.govern(body, profile=case.profile, format=case.format, policy=policy(case)).body is body
@@ -151,25 +152,15 @@ def _(case: Case) -> None:
 def _(case: Case) -> None:
     governed = govern(case)
     assert calls_before_outputs(governed.messages) == []
-    assert all(item["output"] in dump(governed.report.to_dict(contents=True)) for item in case.items[1:])
-    whole = [
-        case.items[0],
-        *({"type": "function_call", "call_id": f"call_{i}", "name": "read_file", "arguments": "{}"} for i in range(10)),
-        *({"type": "function_call_output", "call_id": f"call_{i}", "output": f"text {i} " * 60} for i in range(10)),
+    assert holds(governed, [item["output"] for item in case.items[1:]])
+    calls = [
+        {"type": "function_call", "call_id": f"call_{i}", "name": "read_file", "arguments": "{}"} for i in range(10)
     ]
+    outputs = [{"type": "function_call_output", "call_id": f"call_{i}", "output": f"text {i} " * 60} for i in range(10)]
+    whole = [case.items[0], *calls, *outputs]
     said = [{"role": "assistant", "content": "All ten are read."}, {"role": "user", "content": "Which is longest?"}]
     kept = {cut_batch(case, [*whole, *after], window) for after in ([], said) for window in range(60, 2_400, 20)}
     assert kept == {None, 0, 10}
-
-
-def calls_before_outputs(items: list[Wire]) -> list[str]:
-    """The call ids (Responses), each once as a call and later once as an output. Fails where they are not paired."""
-    called = [item["call_id"] for item in items if item.get("type") == "function_call"]
-    answered = [(at, item["call_id"]) for at, item in enumerate(items) if item.get("type") == "function_call_output"]
-    assert sorted(called) == sorted(call_id for _, call_id in answered)
-    for at, call_id in answered:
-        assert any(item.get("call_id") == call_id and item["type"] == "function_call" for item in items[:at])
-    return called
 
 
 def cut_batch(case: Case, items: list[Wire], window: int) -> int | None:
@@ -180,8 +171,7 @@ def cut_batch(case: Case, items: list[Wire], window: int) -> int | None:
         governed = legato.govern(request, profile=case.profile, policy=budget)
     except legato.OverBudget:
         return None
-    sent = dump([governed.messages, governed.report.to_dict(contents=True)])
-    assert all(item["output"] in sent for item in items if "output" in item)
+    assert holds(governed, [item["output"] for item in items if "output" in item])
     return len(calls_before_outputs(governed.messages))
 
 
@@ -206,10 +196,10 @@ def _(case: Case) -> None:
     governed = govern(case)
     sent = governed.messages
     assert case.items[1] in sent
-    turn, found = list(answers(sent).items())[-1]
+    turn, [(call_id, result)] = list(answers(sent).items())[-1]
     assert sent[turn] is case.items[-2]
-    assert [call_id for call_id, _ in found] == ["call_6"]
-    assert found[0][1]["content"]
+    assert call_id == "call_6"
+    assert result["content"]
     assert fits(case, governed)
 
 
@@ -288,13 +278,13 @@ def _(case: Case) -> None:
 def _(case: Case) -> None:
     sent = govern(case).messages
     assert roles(sent) == ["system", "user"]
-    first, second = (message["content"] for message in case.items[:2])
-    assert re.fullmatch(re.escape(first) + r"\s+" + re.escape(second), sent[0]["content"])
+    assert joins(sent[0]["content"], case.items[:2])
 
 
 @right("023")
+@right("031")
 def _(case: Case) -> None:
-    """The system text is not lost: nothing was sent, and the caller still has it."""
+    """Nothing is sent, no filler either, and the caller still has the system text."""
     with pytest.raises(legato.Unrepairable, match="there is no message to send"):
         govern(case)
 
@@ -315,8 +305,7 @@ def _(case: Case) -> None:
 def _(case: Case) -> None:
     sent = govern(case).messages
     assert roles(sent) == ["system", "user"]
-    first, second = (message["content"] for message in case.items[1:])
-    assert re.fullmatch(re.escape(first) + r"\s+" + re.escape(second), sent[1]["content"])
+    assert joins(sent[1]["content"], case.items[1:])
 
 
 @right("028")
@@ -335,17 +324,11 @@ def _(case: Case) -> None:
     assert sent[2] is case.items[2]
 
 
-@right("031")
-def _(case: Case) -> None:
-    with pytest.raises(legato.Unrepairable, match="there is no message to send"):
-        govern(case)
-
-
 @right("032")
 def _(case: Case) -> None:
     sent = govern(case).messages
     assert all(message["content"] for message in sent)
-    assert re.fullmatch(r"Do it\.\s+Did you\?", "\n".join(text for message in sent for text in texts(message)))
+    assert joins("\n".join(text for message in sent for text in texts(message)), case.items[::2])
     assert alternates(sent)
 
 
@@ -397,10 +380,8 @@ def _(case: Case) -> None:
 @right("040")
 def _(case: Case) -> None:
     assert unchanged(case)
-    assert [(call["input"]["x"], result["content"]) for call, result in pairs(case.items)] == [
-        (".", "a.txt"),
-        ("/", "etc usr"),
-    ]
+    paired = [(".", "a.txt"), ("/", "etc usr")]
+    assert [(call["input"]["x"], result["content"]) for call, result in pairs(case.items)] == paired
     both = [
         case.items[0],
         {"role": "assistant", "content": [*case.items[1]["content"], *case.items[3]["content"][1:]]},
@@ -408,7 +389,7 @@ def _(case: Case) -> None:
     ]
     sent = govern(case, messages=both).messages
     found = pairs(sent)
-    assert [(call["input"]["x"], result["content"]) for call, result in found] == [(".", "a.txt"), ("/", "etc usr")]
+    assert [(call["input"]["x"], result["content"]) for call, result in found] == paired
     assert found[0][0]["id"] == "call_0" != found[1][0]["id"]
     assert govern(case, messages=both).messages == sent
 
@@ -462,12 +443,11 @@ def inputs(case: Case, value: Any) -> Any:
 
 @right("047")
 def _(case: Case) -> None:
-    governed = govern(case)
-    assert pairs(governed.messages) == []
-    assert governed.messages[1] is case.items[1]
-    assert "Still there?" in texts(governed.messages[-1])
-    assert alternates(governed.messages)
-    assert errors(case, governed.body) == []
+    sent = govern(case).messages
+    assert pairs(sent) == []
+    assert sent[1] is case.items[1]
+    assert "Still there?" in texts(sent[-1])
+    assert alternates(sent)
 
 
 @right("049")
@@ -550,22 +530,17 @@ def _(case: Case) -> None:
 
 @right("059")
 def _(case: Case) -> None:
-    governed = govern(case)
-    sent = governed.messages
+    sent = govern(case).messages
     newest = case.items[2]["content"][0]
     images = blocks(sent, "image")
     assert len(images) <= 20
     assert newest in sent[2]["content"]
+    said = [text for message in case.items for text in texts(message)]
     left = [text for message in sent for text in texts(message)]
-    assert [text for text in left if text in dump(case.items)] == [
-        "Screens so far.",
-        "Noted.",
-        "What does this toolbar do?",
-    ]
-    placeholders = [text for text in left if text not in dump(case.items)]
+    assert [text for text in left if text in said] == said
+    placeholders = [text for text in left if text not in said]
     assert len(placeholders) == 21 - len(images)
     assert all(0 < len(text) < 100 for text in placeholders)
-    assert legato.govern(governed.body, profile=case.profile).body is governed.body
 
 
 @right("061")
@@ -595,8 +570,8 @@ def _(case: Case) -> None:
 def _(case: Case) -> None:
     governed = govern(case)
     assert governed.report.tokens_in <= 10_000 < governed.report.tokens_in + 500
-    assert governed.report.tokens_out + governed.body["max_tokens"] <= 10_000
-    assert spent(governed.messages) + governed.body["max_tokens"] <= 10_000
+    assert governed.body["max_tokens"] == 500
+    assert fits(case, governed)
     assert governed.messages[-1] is case.items[-1]
 
 
@@ -615,10 +590,8 @@ def _(case: Case) -> None:
     """The long first message is dropped whole, as the document says; nothing of it is lost in silence."""
     governed = govern(case)
     assert fits(case, governed)
-    assert legato.govern(governed.body, profile=case.profile, policy=policy(case)).body is governed.body
     assert governed.messages[-1] is case.items[-1]
-    held = dump([governed.messages, governed.report.to_dict(contents=True)])
-    assert all(message["content"] in held for message in case.items)
+    assert holds(governed, [message["content"] for message in case.items])
 
 
 @right("068")
@@ -649,7 +622,7 @@ def _(case: Case) -> None:
     sent = govern(case).messages
     assert all(message["content"] for message in sent)
     assert roles(sent) == ["user"]
-    assert re.fullmatch(r"First question\.\s+Second question\.", sent[0]["content"])
+    assert joins(sent[0]["content"], case.items[::2])
 
 
 @right("073")
@@ -666,5 +639,4 @@ def _(case: Case) -> None:
     assert [texts(message) for message in first.messages] == [["Write."], [""], ["[error] bad arguments"], ["Again."]]
     own = {id(value) for value in containers(case.request)}
     changed = [message for message in first.messages if id(message) not in own]
-    assert len(changed) == 2
     assert [value for message in changed for value in containers(message) if id(value) in own] == []

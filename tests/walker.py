@@ -18,7 +18,13 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "portable": {"alternates": True, "user_first": True, "trailing_assistant_ok": False, "arguments_object": True},
+    "portable": {
+        "alternates": True,
+        "user_first": True,
+        "trailing_assistant_ok": False,
+        "arguments_object": True,
+        "blank_is_empty": True,
+    },
     "openai": {
         "alternates": False,
         "user_first": False,

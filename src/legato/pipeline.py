@@ -10,20 +10,20 @@ weld the units that the fit may drop. After it every family runs. The fit judges
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 import msgspec
 
 from legato import profiles, wire
 from legato.edits import HEAD, Edit, Request, apply, disjoint
-from legato.errors import GovernanceError, OverBudget, Unrepairable
+from legato.errors import GovernanceError, OverBudget, Unrepairable, WireError
 from legato.fit import shrink, snip
-from legato.messages import Json
+from legato.messages import Json, ToolCall
 from legato.policy import DEFAULT_OUTPUT, Policy
 from legato.profiles import Profile
 from legato.report import Change, Ledger, Report
-from legato.rules import FAMILIES, LOCAL, Family, Violation
+from legato.rules import FAMILIES, LOCAL, Family, Violation, size
 from legato.rules.violation import edits_of, harmless
 from legato.tokens import RATES, counter
 
@@ -47,13 +47,22 @@ class Governed:
     @cached_property
     def ids(self) -> dict[str, str]:
         """The call ids that were rewritten: new to old, to translate what the model answers."""
-        pairs = [(old, new) for change in self.report.changes for old, new in zip(change.old, change.new, strict=False)]
-        return {
-            new_call.id: old_call.id
-            for old, new in pairs
-            for old_call, new_call in zip(old.calls, new.calls, strict=False)
-            if new_call.id and old_call.id and new_call.id != old_call.id
-        }
+        calls = [(old.id, new.id) for old, new in self._calls()]
+        return {new: old for old, new in calls if old and new and old != new}
+
+    @cached_property
+    def tool_names(self) -> dict[str, str]:
+        """The tool names that were rewritten: new to old, to translate what the model calls."""
+        calls = [(old.name, new.name) for old, new in self._calls()]
+        heads = [change.heads for change in self.report.changes if change.heads is not None]
+        defined = [pair for heads_of in heads for pair in zip(*map(wire.tools.names, heads_of), strict=False)]
+        return {new: old for old, new in [*calls, *defined] if old and new and old != new}
+
+    def _calls(self) -> Iterator[tuple[ToolCall, ToolCall]]:
+        """Every call that a change touched, before and after."""
+        for change in self.report.changes:
+            for old, new in zip(change.old, change.new, strict=False):
+                yield from zip(old.calls, new.calls, strict=False)
 
 
 def check(
@@ -120,14 +129,16 @@ def govern(
         source = format or wire.sniff(messages)
         before, left = wire.move(wire.read(messages, source, tools), to)
         remarks = [f"moved from {source} to {to}" + (f"; left behind: {', '.join(left)}" if left else "")]
-    budget = _budget(policy, target, before)
     ledger = _ledger(policy, target)
     draft = Draft(before, (), target, ledger).mend(LOCAL)
+    budget = _budget(policy, target, draft.request)
     if policy.microcompact is not None:
         draft = draft.make(policy.microcompact.plan(draft.request, ledger.count))
     whole = draft.mend(FAMILIES)
     if budget is not None and ledger.request(whole.request) > budget:
         whole = _fit(draft, policy, budget)
+    if budget is not None and target.output_counts:
+        whole = _capped(whole, policy.window or target.window or 0)
     return _governed(messages, before, whole, budget, target, remarks)
 
 
@@ -188,6 +199,17 @@ class Draft:
         raise GovernanceError(f"a fault of legato: {', '.join(sorted({error.code for error in errors}))} do not settle")
 
 
+def _capped(draft: Draft, window: int) -> Draft:
+    """The draft with its output limit lowered to what the window leaves, where the provider adds the two up."""
+    asked = wire.limits.output(draft.request.head)
+    room = window - draft.tokens()
+    if asked is None or asked <= room or room <= 0:
+        return draft
+    head = wire.limits.with_output(draft.request.head, room)
+    reason = f"{asked:,} tokens of output are asked for, the window leaves {room:,}"
+    return draft.make([Edit(HEAD, (), size.CAP.code, reason, head)], {HEAD})
+
+
 def _fit(draft: Draft, policy: Policy, budget: int) -> Draft:
     """The largest cut that fits once it is mended, else the least one with its texts shrunk. Raises `OverBudget`."""
     cut = snip.Cut(draft.request, draft.profile, draft.ledger.message)
@@ -238,12 +260,13 @@ def _account(draft: Draft, policy: Policy) -> dict[str, int]:
     system = ledger.messages([message for message in transcript if message.is_system])
     asked = [message for message in transcript if message.role == "user"][-1:]
     task = ledger.messages(asked)
-    head = ledger.head(draft.request.head)
+    head, overhead = ledger.head(draft.request.head), ledger.head({})
     return {
         "system": system,
-        "tools": head,
+        "tools": head - overhead,
         "pinned": task,
         "newest unit": draft.tokens() - system - head - task,
+        "overhead": overhead,
         "reserve": policy.reserve,
     }
 
@@ -259,7 +282,12 @@ OWN = {
 
 
 def _target(payload: Json, profile: str | Profile | None, form: str | None, model: str | None) -> Profile:
-    """The profile whose rules apply, its `format` the one the payload is in."""
+    """The profile whose rules apply, its `format` the one the payload is in.
+
+    A provider with more than one API is judged by the one that the payload is for.
+    """
+    if form is not None:
+        wire.codec(form)
     if model is not None and profile is None and "/" in model:
         profile, _, model = model.partition("/")
     if profile is None:
@@ -269,7 +297,16 @@ def _target(payload: Json, profile: str | Profile | None, form: str | None, mode
         if ":" not in profile and isinstance(named, str) and named:
             profile = f"{profile}:{named}"
         profile = profiles.get(profile)
-    return msgspec.structs.replace(profile, format=form) if form and form != profile.format else profile
+    wanted = form or wire.evidence(payload) or profile.format
+    if wanted == profile.format:
+        return profile
+    sibling = profiles.sibling(profile.name, wanted)
+    if sibling is not None:
+        return sibling
+    if form is None:
+        remedy = f'format="{wanted}" judges it as it is, to="{profile.format}" moves it'
+        raise WireError("", f"looks like {wanted}, and {profile.name} reads {profile.format}: {remedy}")
+    return msgspec.structs.replace(profile, format=form)
 
 
 def _ledger(policy: Policy, profile: Profile) -> Ledger:
@@ -282,7 +319,7 @@ def _budget(policy: Policy, profile: Profile, request: Request) -> int | None:
     if window is None:
         return None
     asked = wire.limits.output(request.head)
-    usual = min(DEFAULT_OUTPUT, window // 4) if asked is None else asked
+    usual = min(DEFAULT_OUTPUT, window // 4) if asked is None else min(asked, window // 2)
     output = usual if policy.max_output is None else policy.max_output
     budget = policy.budget(window, output)
     return budget if profile.max_input is None or policy.window is not None else min(budget, profile.max_input)

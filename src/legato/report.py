@@ -10,9 +10,9 @@ import difflib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
+from legato import fit
 from legato.edits import HEAD, Edit, Request
 from legato.errors import WireError
-from legato.fit import microcompact, shrink, snip
 from legato.messages import Fields, Json, Media, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from legato.rules import RULES, Rule
 from legato.tokens import Rates, head_tokens, message_tokens
@@ -20,7 +20,7 @@ from legato.wire import shape
 
 Count = Callable[[str], int]
 
-CODES: dict[str, Rule] = {**RULES, **{rule.code: rule for rule in (microcompact.STALE, snip.OVER, shrink.LONG)}}
+CODES: dict[str, Rule] = {**RULES, **{rule.code: rule for rule in fit.TABLE}}
 """Every code that a change may carry: those of the rules, and those of the ways to save tokens."""
 
 RANGES = 4
@@ -67,7 +67,7 @@ class Change:
         self.old: tuple[Message, ...] = () if edit.at == HEAD else (before.transcript[edit.at],)
         self.new = edit.new
         self.harmless = harmless
-        self._heads = (before.head, edit.head) if edit.head is not None else None
+        self.heads = (before.head, edit.head) if edit.head is not None else None
         self._ledger = ledger
 
     def __repr__(self) -> str:
@@ -76,8 +76,8 @@ class Change:
     @cached_property
     def tokens(self) -> int:
         """New minus old: below zero where something was saved."""
-        if self._heads is not None:
-            old, new = self._heads
+        if self.heads is not None:
+            old, new = self.heads
             return self._ledger.head(new) - self._ledger.head(old)
         return self._ledger.messages(self.new) - self._ledger.messages(self.old)
 
@@ -101,8 +101,8 @@ class Change:
             row["before"] = [item for message in self.old for item in self._ledger.encode(message)]
             row["after"] = [item for message in self.new for item in self._ledger.encode(message)]
             row["removed"] = list(self.removed)
-            if self._heads is not None:
-                row["head_before"], row["head_after"] = map(dict, self._heads)
+            if self.heads is not None:
+                row["head_before"], row["head_after"] = map(dict, self.heads)
         return row
 
 

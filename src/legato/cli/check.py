@@ -130,8 +130,8 @@ def _find(names: Sequence[str], tally: Tally) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for name in names:
         try:
-            for file, named in files.find([name]):
-                found[file] = named or found.get(file, False)
+            for file in files.find(name):
+                found[file] = file == name or found.get(file, False)
         except OSError as problem:
             tally.unread.append(explain(problem))
     return found

@@ -69,7 +69,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="OUT", help="write to this file, whole or not at all, not to stdout")
     parser.add_argument("--diff", action="store_true", help="show on stderr what is changed, message by message")
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("-v", "--verbose", action="store_true", help="report every conversation and every change")
+    output.add_argument("-v", "--verbose", action="store_true", help="report every conversation in full")
     output.add_argument("--json", action="store_true", help="the report as JSON")
 
 

@@ -214,3 +214,12 @@ def assemble(name: str, files: tuple[File, ...], model: str) -> Profile:
         },
         Profile,
     )
+
+
+def sibling(name: str, form: str) -> Profile | None:
+    """The profile of another API of the same provider, for the same model: `openai-responses:o3` for `openai:o3`."""
+    provider, _, model = name.partition(":")
+    for other in NAMES:
+        if other.startswith(f"{provider}-") and get(other).format == form:
+            return get(f"{other}:{model}" if model else other)
+    return None

@@ -25,10 +25,11 @@ LOCAL: tuple[Family, ...] = (
     body.find,
     media.find,
     head.find,
+    size.find,
 )
 """What is mended before the fit too: it concerns a message by itself, or a call and its result."""
 
-FAMILIES: tuple[Family, ...] = (*LOCAL, role.find, size.find)
+FAMILIES: tuple[Family, ...] = (*LOCAL, role.find)
 """All, in the order in which they are mended."""
 
 RULES: dict[str, Rule] = {

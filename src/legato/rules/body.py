@@ -8,12 +8,12 @@ from typing import TypeAlias, TypeGuard
 
 import msgspec
 
+from legato import wire
 from legato.edits import Edit, Request
 from legato.messages import Fields, Json, Media, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, changed
 from legato.profiles import Profile
 from legato.rules.violation import Fix, Rule, Safety, Severity, Violation
 from legato.wire import shape
-from legato.wire.foreign import TEXT_ARGUMENTS
 
 NOTHING = Rule("BODY001", "empty-request", "There is no message at all.")
 EMPTY = Rule("BODY002", "empty-message", "A message says nothing and calls nothing.")
@@ -202,18 +202,20 @@ def _with_object(call: ToolCall, profile: Profile) -> ToolCall:
     On a wire that holds them as text a value is written as text, under any profile.
     """
     arguments = call.arguments
-    if call.free or arguments is None or (profile.format == "openai-responses" and "type" in call.extra):
+    as_text = wire.takes_text(call, profile.format)
+    if as_text is None or arguments is None:
         return call
-    as_text = profile.format in TEXT_ARGUMENTS
+    value = arguments
     if isinstance(arguments, str):
-        if profile.arguments == "any" or is_object(arguments):
+        if as_text and (profile.arguments == "any" or is_object(arguments)):
             return call
         text = arguments.strip()
-        value: Json = {} if text in ("", "[]", "null") else {shape.UNPARSED: text}
+        nothing = text in ("", "[]", "null")
+        value = json.loads(text) if is_object(text) else {} if nothing else {shape.UNPARSED: text}
     elif isinstance(arguments, dict) and not as_text:
         return call
-    else:
-        value = arguments if isinstance(arguments, dict) else {} if arguments == [] else {shape.UNPARSED: arguments}
+    elif not isinstance(arguments, dict):
+        value = {} if arguments == [] else {shape.UNPARSED: arguments}
     return changed(call, arguments=shape.dump(value) if as_text else value)
 
 
@@ -235,7 +237,17 @@ def _beside(message: Message, profile: Profile) -> Finding | None:
         return None
     said = tuple([part for part in message.parts if not isinstance(part, ToolCall)])
     if not any(not isinstance(part, Text) or part.text for part in said):
-        return None
+        if not any(isinstance(part, Text) and not part.flat for part in said):
+            return None
+        bare = changed(message, parts=message.calls)
+        return (
+            BESIDE,
+            "a blank block stands beside calls",
+            "drop it",
+            (bare,),
+            profile.severity("text_with_calls"),
+            "safe",
+        )
     text = changed(message, parts=said)
     calls = Message("assistant", message.calls, message.origin, message.name)
     reason = "text and calls stand in one message"
@@ -302,7 +314,7 @@ JUDGES: tuple[tuple[Judge, Callable[[Profile], object]], ...] = (
     (_empty, lambda profile: not (profile.empty_messages and profile.empty_text)),
     (_null, lambda profile: not profile.null_content),
     (_no_calls, lambda profile: not profile.empty_calls),
-    (_arguments, lambda profile: profile.arguments != "any" or profile.format in TEXT_ARGUMENTS),
+    (_arguments, lambda profile: profile.arguments != "any" or wire.holds_text(profile.format)),
     (_blank_blocks, lambda profile: not profile.empty_text),
     (_silent, lambda profile: not (profile.null_with_calls and profile.empty_with_calls)),
     (_fields, lambda profile: profile.message_keys),

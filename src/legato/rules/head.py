@@ -28,7 +28,12 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     if not profile.empty_tools and head.get("tools") == []:
         rest = {key: value for key, value in head.items() if key not in ("tools", "tool_choice")}
         yield _violation(profile, NO_TOOLS, "empty_tools", "tools is an empty list", "drop the field", rest)
-    if profile.tools_required and not head.get("tools") and not tools.names(head):
+    config = head.get("toolConfig")
+    if not profile.empty_tools and isinstance(config, dict) and config.get("tools") == []:
+        rest = {key: value for key, value in head.items() if key != "toolConfig"}
+        yield _violation(profile, NO_TOOLS, "empty_tools", "toolConfig has no tools", "drop the field", rest)
+    # A bare list cannot say that it has no tools: its caller may send them beside it.
+    if profile.tools_required and head and not head.get("tools") and not tools.names(head):
         yield from _undefined(request, profile)
     if profile.tools_max and len(tools.names(head)) > profile.tools_max:
         reason = f"{len(tools.names(head))} tools, at most {profile.tools_max} are taken"
@@ -67,6 +72,7 @@ def _markers(request: Request, profile: Profile) -> Iterator[Violation]:
         for i, part in enumerate(message.parts)
         for j in _marked(part)
     ]
+    found.sort(key=lambda place: request.transcript[place[0]].is_system)  # sessions share the system text: it goes last
     room = max(0, profile.cache_markers_max - tools.count_key(request.head, MARKER))
     surplus = found[: max(0, len(found) - room)]
     by_message: dict[int, list[tuple[int, int]]] = {}

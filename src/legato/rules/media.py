@@ -77,7 +77,7 @@ def _outside(request: Request, profile: Profile) -> Iterator[Violation]:
         kept = changed(message, parts=rest or (Text(BELOW, flat=True),))
         carrier = Message("user", (Text(ABOVE.format(role=role)), *shown), message.origin)
         where = request.index(at)
-        reason = f"a {role} message holds {shown[0].kind}"
+        reason = f"the {role} message holds {shown[0].kind}"
         new = (carrier, kept) if message.calls else (kept, carrier)
         fix = Fix("move it to a user message", "safe", (Edit(at, new, OUTSIDE.code, reason),))
         yield Violation(OUTSIDE.code, where, reason, profile.severity("media_in"), f"[{where}]", fix)
@@ -131,7 +131,7 @@ def _images(request: Request, profile: Profile) -> Iterator[Violation]:
             gone.setdefault(at, {})[id(part)] = _told(part, profile.many_image_side_max)
     for at, texts in gone.items():
         new = _map_media(request.transcript[at], texts)
-        reason = f"{len(texts)} of {len(found)} images too many, or larger than the provider takes"
+        reason = f"{len(texts)} of {len(found)} images are too large, or too many of their size"
         fact = "many_images" if surplus else "image_side_max"
         yield _violation(request, at, profile, PIXELS, fact, reason, "leave the oldest out, and say so", new, "lossy")
 
@@ -181,7 +181,7 @@ def _documents(request: Request, profile: Profile) -> Iterator[Violation]:
             if new != name:
                 renamed[id(part)] = new
         if renamed:
-            reason = f"documents were renamed: {', '.join(renamed.values())}"
+            reason = f"document names are refused or used twice: now {', '.join(renamed.values())}"
             mended = changed(message, parts=tuple([_renamed(part, renamed) for part in message.parts]))
             yield _violation(request, at, profile, DOCUMENT, "document_names", reason, "rename it", mended, "safe")
 

@@ -26,6 +26,7 @@ TABLE = (REUSED, BAD_ID, BAD_NAME)
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 ID_LENGTH = 9
+ANY = re.compile(".*", re.DOTALL)
 
 
 def find(request: Request, profile: Profile) -> Iterator[Violation]:
@@ -33,8 +34,8 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     calls, _ = request.pairs
     if calls:
         yield from _ids(request, calls, profile)
-    if profile.name_shape is not None:
-        yield from _names(request, profile.name_shape, profile)
+    if profile.name_shape is not None or profile.reserved_names:
+        yield from _names(request, profile.name_shape or ANY, profile)
 
 
 def _ids(request: Request, calls: list[Call], profile: Profile) -> Iterator[Violation]:
@@ -117,19 +118,20 @@ def _names(request: Request, shape: re.Pattern[str], profile: Profile) -> Iterat
     names = dict.fromkeys(tools.names(request.head))
     for message in request.transcript:
         names.update(dict.fromkeys(_named(message)))
-    bad = [name for name in names if not shape.fullmatch(name)]
+    bad = [name for name in names if name in profile.reserved_names or not shape.fullmatch(name)]
     if not bad:
         return
     taken = set(names)
     new = {name: _sanitise(name, shape, taken) for name in bad}
     if any(name in new for name in tools.names(request.head)):
         head = tools.rename(request.head, new)
-        reason = f"tool names were rewritten: {', '.join(name for name in tools.names(request.head) if name in new)}"
+        reason = f"tool names are refused: {', '.join(name for name in tools.names(request.head) if name in new)}"
         yield _bad_name(None, "tools", reason, Edit(HEAD, (), BAD_NAME.code, reason, head), profile)
     for at, message in enumerate(request.transcript):
         found = [name for name in _named(message) if name in new]
         if found:
-            reason = f"the tool name {found[0]!r} does not match {profile.name_pattern}"
+            why = "is reserved" if found[0] in profile.reserved_names else f"does not match {profile.name_pattern}"
+            reason = f"the tool name {found[0]!r} {why}"
             edit = Edit(at, (_with_names(message, new),), BAD_NAME.code, reason)
             where = request.index(at)
             yield _bad_name(where, f"[{where}]", reason, edit, profile)

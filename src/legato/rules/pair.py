@@ -40,7 +40,8 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     for at, part in () if request.continues else orphans:
         result = transcript[at].parts[part]
         assert isinstance(result, ToolResult)
-        repair.drop(ORPHAN, at, part, f"no call before it has the id {result.call_id!r}")
+        named = f"no call before it has the id {result.call_id!r}" if result.call_id else "no call before it is open"
+        repair.drop(ORPHAN, at, part, named)
     for turn in turns(transcript, calls, profile.pairs_by_run):
         repair.turn(*turn)
     yield from repair.violations()
@@ -72,8 +73,8 @@ class _Repair:
     def turn(self, end: int, calls: list[Call]) -> None:
         """Judge one turn: its half calls, then the result of each call and where it stands."""
         block = self._block(end)
-        target = block[-1] if block else end
-        standing = set(block)
+        target = (block[0] if self.profile.results_together else block[-1]) if block else end
+        standing = {target} if self.profile.results_together else set(block)
         for call in calls:
             if call.half:
                 fault = self.drop(
@@ -172,15 +173,12 @@ class _Repair:
         return result
 
     def _place(self, at: int, part: int) -> str:
+        """The path of a part, put together only for what was found."""
         message = self.transcript[at]
-        where = f"[{self.request.index(at)}]"
-        if self.profile.results_in == "user":
-            return f"{where}.content[{part}]"
-        if type(message.parts[part]) is not ToolCall:
-            return where
         if at not in self._ordinals:
             self._ordinals[at] = list(accumulate((type(value) is ToolCall for value in message.parts), initial=0))
-        return f"{where}.tool_calls[{self._ordinals[at][part]}]"
+        nth = self._ordinals[at][part] if type(message.parts[part]) is ToolCall else None
+        return f"[{self.request.index(at)}]{wire.place(self.profile.format, part, nth)}"
 
     def _edit(self, at: int) -> Edit:
         """What stands at a message once every part is dropped and every result added."""

@@ -103,7 +103,9 @@ def _systems(request: Request, profile: Profile) -> Iterator[Violation]:
         allowed = profile.system.endswith("after-user") and at > 0 and _takes_system(transcript[at - 1])
         if message.is_system and not allowed:
             late = Message("user", (Text(REMINDER.format(_text(message)), flat=True),), message.origin)
-            reason = "a system message after other roles" if body else "a system message"
+            reason = (
+                "a system message, which is not taken" if profile.system == "none" else "a system message after others"
+            )
             title = "say it in a user message"
             yield _violation(SYSTEM, request, at, reason, (profile, "system"), title, {at: (late,)})
 
@@ -189,7 +191,8 @@ def _first(request: Request, profile: Profile) -> Iterator[Violation]:
 def _opens_wrong(request: Request, profile: Profile, body: int) -> bool:
     first = request.transcript[body]
     if profile.opens_with == "no-call":
-        return body == 0 and bool(first.calls) and not request.continues
+        alone = first.role == "assistant" and len(request.transcript) == 1
+        return body == 0 and bool(first.calls or alone) and not request.continues
     return profile.opens_with == "user" and first.role != "user"
 
 

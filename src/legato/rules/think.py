@@ -97,7 +97,7 @@ def _refused(message: Message, profile: Profile) -> Finding | None:
 def _alone(message: Message, profile: Profile) -> Finding | None:
     if profile.reasoning_alone or not message.parts or not all(isinstance(part, Reasoning) for part in message.parts):
         return None
-    new = changed(message, parts=(*message.parts, Text(SAID_NOTHING)))
+    new = changed(message, parts=(*message.parts, Text(SAID_NOTHING, flat=True)))
     return ALONE, "reasoning_alone", "the message holds nothing but reasoning", "add a short text", new, "safe"
 
 
@@ -138,7 +138,7 @@ def _foreign(request: Request, profile: Profile) -> Iterator[Violation]:
         thinkers = [at for at in range(start, end) if _thinks(request.transcript[at])]
         bad = [at for at in thinkers if _is_foreign(request.transcript[at], model)]
         for at in thinkers if bad else ():
-            reason = "reasoning of another model" if at in bad else "reasoning of a loop that another model began"
+            reason = "reasoning of another model, or unsigned" if at in bad else "reasoning of a loop that has such"
             new = _as_text(request.transcript[at])
             title = "say it as text"
             yield _violation(request, at, profile, FOREIGN, "reasoning_signed", reason, title, new, "lossy")
@@ -218,10 +218,12 @@ def _is_sealed(part: Reasoning) -> bool:
 
 
 def _first_changed(request: Request) -> int | None:
-    """The first position at which there is not what came in there."""
+    """The first position that has something else before it than what came in there."""
     if request.altered:
         return 0
     for at, message in enumerate(request.transcript):
-        if message.raw is None or message.origin != (at,):
+        if message.origin != (at,):
             return at
+        if message.raw is None:
+            return at + 1
     return None

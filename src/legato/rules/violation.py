@@ -44,7 +44,7 @@ class Violation(msgspec.Struct, frozen=True):
     fix: Fix | None = None
 
     def __str__(self) -> str:
-        return f"{self.code} at {self.place or self.at}: {self.message}"
+        return f"{self.code} at {self.place or 'the request'}: {self.message}"
 
     def to_dict(self) -> dict[str, object]:
         """As JSON: code, at, place, severity, message, and the fix's title and safety."""
@@ -61,12 +61,15 @@ class Violation(msgspec.Struct, frozen=True):
 
 def harmless(violations: Iterable[Violation]) -> set[int]:
     """The places whose edits lose nothing: those that only safe fixes touch."""
-    fixes = [violation.fix for violation in violations if violation.fix]
+    fixes = _fixes(violations)
     lossy = {edit.at for fix in fixes if fix.safety != "safe" for edit in fix.edits}
     return {edit.at for fix in fixes for edit in fix.edits} - lossy
 
 
 def edits_of(violations: Iterable[Violation]) -> list[Edit]:
     """Every edit the violations' fixes hold, those of a shared fix once."""
-    fixes = {id(violation.fix): violation.fix for violation in violations if violation.fix}
-    return [edit for fix in fixes.values() for edit in fix.edits]
+    return [edit for fix in _fixes(violations) for edit in fix.edits]
+
+
+def _fixes(violations: Iterable[Violation]) -> list[Fix]:
+    return list({id(violation.fix): violation.fix for violation in violations if violation.fix}.values())

@@ -120,26 +120,21 @@ def write(name: str, pieces: Iterable[bytes]) -> None:
         raise OSError(problem.errno, problem.strerror, name) from problem
 
 
-def find(names: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """The files that names, patterns and directories stand for, each once, and whether it was named itself.
+def find(name: str) -> list[str]:
+    """The files that a name, a pattern or a directory stands for, in order; hidden ones are not looked for.
 
-    What a directory or pattern holds is sorted; hidden files and folders are left out. Raises `FileNotFoundError`.
+    Raises `FileNotFoundError` if there is none in a directory, or none that fits a pattern.
     """
-    seen: set[str] = set()
-    for name in names:
-        if os.path.isdir(name):
-            found, named = _inside(name), False
-        elif has_magic(name) and not os.path.lexists(name):
-            hits = sorted(glob(name, recursive=True))
-            found, named = [file for hit in hits for file in (_inside(hit) if os.path.isdir(hit) else [hit])], False
-        else:
-            found, named = [name], True
-        if not found:
-            raise FileNotFoundError(errno.ENOENT, f"no {' or '.join(SUFFIXES)} file there", name)
-        for file in found:
-            if file not in seen:
-                seen.add(file)
-                yield file, named
+    if os.path.isdir(name):
+        found = _inside(name)
+    elif has_magic(name) and not os.path.lexists(name):
+        hits = sorted(glob(name, recursive=True))
+        found = [file for hit in hits for file in (_inside(hit) if os.path.isdir(hit) else [hit])]
+    else:
+        found = [name]
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, f"no {' or '.join(SUFFIXES)} file there", name)
+    return found
 
 
 def _inside(folder: str) -> list[str]:

@@ -14,9 +14,10 @@ from legato.edits import Request
 from legato.errors import WireError
 from legato.messages import Fields, Json, Media, Message, Opaque, Text, ToolCall, ToolResult, Transcript
 from legato.wire import anthropic, bedrock, gemini, limits, openai_chat, openai_responses, shape
-from legato.wire.foreign import foreign
+from legato.wire import tools as tools
+from legato.wire.foreign import TEXT_ARGUMENTS, foreign
 from legato.wire.moving import move
-from legato.wire.sniff import sniff
+from legato.wire.sniff import evidence, sniff
 
 
 class Codec(Protocol):
@@ -39,6 +40,9 @@ CODECS: dict[str, Codec] = {
 
 PLAIN = (str, int, float, bool, type(None))
 """The JSON values that hold no others."""
+
+INSIDE = {"anthropic": "content", "bedrock": "content", "gemini": "parts"}
+"""The field that holds the parts of a message, calls and results among them."""
 
 LISTED = {"openai-responses": openai_responses.listed, "gemini": gemini.listed}
 """How a list is made of what else may stand where a format wants its list: a bare text, a single item."""
@@ -63,7 +67,7 @@ def read(payload: Json, form: str, tools: Sequence[Json] | None = None) -> Reque
         items = _listed(payload[found.KEY], form)
     else:
         head, items = {}, _listed(payload, form)
-    if tools is not None:
+    if tools:
         head["tools"] = list(tools)
     transcript = found.decode(items)
     for at, message in enumerate(transcript):
@@ -91,6 +95,25 @@ def _verify(message: Message, place: str) -> None:
 
 def _listed(value: Json, form: str) -> list[Json]:
     return LISTED[form](value) if form in LISTED else shape.items(value, codec(form).KEY)
+
+
+def holds_text(form: str) -> bool:
+    """Whether the format holds the arguments of calls as text."""
+    return form in TEXT_ARGUMENTS
+
+
+def takes_text(call: ToolCall, form: str) -> bool | None:
+    """Whether the format holds the arguments of this call as text, else as a value; None: they are of a special kind."""
+    if call.free or (form == "openai-responses" and "type" in call.extra):
+        return None
+    return form in TEXT_ARGUMENTS
+
+
+def place(form: str, part: int, nth_call: int | None) -> str:
+    """Where in a message of this format a part stands. `nth_call`: it is a call, the nth of the message."""
+    if form in INSIDE:
+        return f".{INSIDE[form]}[{part}]"
+    return f".tool_calls[{nth_call}]" if nth_call is not None and form == "openai-chat" else ""
 
 
 def answer_fields(call: ToolCall, form: str) -> Fields:
@@ -137,4 +160,21 @@ def _bare(item: Json) -> Json:
     return item
 
 
-__all__ = ["CODECS", "Codec", "answer_fields", "codec", "foreign", "limits", "move", "notes", "read", "sniff", "write"]
+__all__ = [
+    "CODECS",
+    "Codec",
+    "answer_fields",
+    "codec",
+    "evidence",
+    "foreign",
+    "holds_text",
+    "limits",
+    "move",
+    "notes",
+    "place",
+    "read",
+    "sniff",
+    "takes_text",
+    "tools",
+    "write",
+]

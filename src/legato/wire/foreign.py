@@ -52,7 +52,8 @@ def _message(message: Message, role: str, parts: tuple[Part, ...], to: str) -> M
 
 
 def _translated(message: Message, to: str) -> tuple[Part, ...]:
-    parts = [_part(part, to) for part in message.parts if not _is_mark(part)]
+    silent = len(message.parts) > 1  # an empty text beside something else is a way to say nothing
+    parts = [_part(part, to) for part in message.parts if not _is_mark(part) and not (silent and _is_empty(part))]
     refusal = message.extra.get("refusal")
     if isinstance(refusal, str):
         parts.append(Text(refusal))
@@ -61,6 +62,10 @@ def _translated(message: Message, to: str) -> tuple[Part, ...]:
         rest = [part for part in parts if not isinstance(part, Reasoning)]
         parts = [Reasoning("\n\n".join(filter(None, thoughts)), REASONING[to]), *rest]
     return tuple(parts)
+
+
+def _is_empty(part: Part) -> bool:
+    return isinstance(part, Text) and not part.text
 
 
 def _is_mark(part: Part) -> bool:

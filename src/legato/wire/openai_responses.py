@@ -39,10 +39,13 @@ CALLS = {
     "shell_call": "action",
     "apply_patch_call": "operation",
     "computer_call": "action",
+    "tool_search_call": "arguments",
 }
-"""The calls that the client answers, and where their arguments are. The last four name their tool by their type."""
+"""The calls that the client answers, and where their arguments are. The last five name their tool by their type."""
 
 OUTPUTS = frozenset(f"{kind}_output" for kind in CALLS)
+SEARCHES = ("tool_search_call", "tool_search_output")
+"""A search for tools is the client's to answer only if it says so; a plain function output answers it too."""
 MEDIA = {
     "input_image": "image",
     "input_file": "document",
@@ -91,7 +94,7 @@ def encode(message: Message) -> tuple[Json, ...]:
 def answer_fields(call: ToolCall) -> Fields:
     """The `extra` that a made-up result of this call needs so that it is written as the output of that kind."""
     kind = _kind(call)
-    if kind == FUNCTION:
+    if kind == FUNCTION or kind in SEARCHES:
         return {}
     return {"type": f"{kind}_output", **({"status": "failed"} if kind == "apply_patch_call" else {})}
 
@@ -104,7 +107,10 @@ def _message(item: Json, at: int) -> Message:
     notes = {key: value for key, value in fields.items() if key[:1] == "_"}
     if notes:
         fields = shape.rest(fields, tuple(notes))
-    if kind in CALLS:
+    if kind in SEARCHES and fields.get("execution") == "client":
+        part = _call(fields, kind) if kind in CALLS else _result(fields, kind)
+        return Message("assistant" if kind in CALLS else "tool", (part,), (at,), None, notes, item)
+    if kind in CALLS and kind not in SEARCHES:
         return Message("assistant", (_call(fields, kind),), (at,), None, notes, item)
     if kind in OUTPUTS:
         return Message("tool", (_result(fields, kind),), (at,), None, notes, item)

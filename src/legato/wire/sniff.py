@@ -50,11 +50,16 @@ def sniff(payload: Json) -> str:
     One of `openai-chat`, `openai-responses`, `anthropic`, `gemini` and `bedrock`. What several formats would write the
     same way, such as plain role and content, is `openai-chat`. Raises `WireError` if it is none of them.
     """
+    return evidence(payload) or CHAT
+
+
+def evidence(payload: Json) -> str | None:
+    """The format that the structure proves, or None where several would write it the same way. Raises as `sniff`."""
     if isinstance(payload, (list, tuple)):
-        return _of_items(payload) or CHAT
+        return _of_items(payload)
     body = shape.fields(payload, "")
     if "messages" in body:
-        return _of_head(body) or _of_items(shape.items(body["messages"], "messages")) or _of_limits(body) or CHAT
+        return _of_head(body) or _of_items(shape.items(body["messages"], "messages")) or _of_limits(body)
     if "contents" in body:
         return GEMINI
     if isinstance(body.get("input"), (str, list, tuple)):
