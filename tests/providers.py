@@ -97,14 +97,19 @@ def no_empty_assistant(messages: Sequence[Wire]) -> Iterator[str]:
 
 def strict_turns(messages: Sequence[Wire]) -> Iterator[str]:
     """Texts only, one call a turn; calls and results do not count as turns."""
-    yield from (f"content {m['content']!r}" for m in messages if not isinstance(m.get("content"), str))
+    yield from (f"content {m.get('content')!r}" for m in messages if not isinstance(m.get("content"), str))
     yield from ("parallel calls" for message in messages if len(message.get("tool_calls") or ()) > 1)
     turns = [m["role"] for m in messages if m["role"] in ("user", "assistant") and not m.get("tool_calls")]
     yield from (f"{after} after {before}" for before, after in pairwise(turns) if before == after)
 
 
 NINE = r"[a-zA-Z0-9]{9}"
-CLAUDE = {"ids": r"[a-zA-Z0-9_-]{1,64}", "shown": ("image", "document"), "empty_results": True, "signed": True}
+CLAUDE: dict[str, Any] = {
+    "ids": r"[a-zA-Z0-9_-]{1,64}",
+    "shown": ("image", "document"),
+    "empty_results": True,
+    "signed": True,
+}
 
 WALKERS: dict[str, Walker] = {
     "anthropic": anthropic,
@@ -121,7 +126,11 @@ WALKERS: dict[str, Walker] = {
     "cohere": chat("content is null", may_be_empty=("system", "user", "tool")),
     "copilot": preset("openai"),
     "deepseek": chat(
-        "call ids repeat", "name ", "tool_calls is an empty list", name_pattern=r"[a-zA-Z0-9_-]+", more=[reasoning_everywhere]
+        "call ids repeat",
+        "name ",
+        "tool_calls is an empty list",
+        name_pattern=r"[a-zA-Z0-9_-]+",
+        more=[reasoning_everywhere],
     ),
     "deepseek-responses": partial(responses, contiguous=True, bound=False),
     "fireworks": chat(forbidden_keys=("reasoning", "reasoning_details")),

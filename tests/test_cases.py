@@ -326,10 +326,12 @@ def _(case: Case) -> None:
 
 @right("032")
 def _(case: Case) -> None:
+    """The case also wants the neighbours merged. The provider takes them (recorded), so the promise to leave it wins."""
     sent = govern(case).messages
     assert all(message["content"] for message in sent)
     assert joins("\n".join(text for message in sent for text in texts(message)), case.items[::2])
-    assert alternates(sent)
+    strict = legato.govern(sent, profile="portable").messages
+    assert alternates(strict)
 
 
 @right("034")
@@ -629,7 +631,7 @@ def _(case: Case) -> None:
 def _(case: Case) -> None:
     """The case also wants a returned list that can be written to without a trace in the input.
 
-    A message that did not change is the caller's own object, by promise; so this holds for the changed ones.
+    A message or a part that did not change is the caller's own object, by promise; what legato changed is new.
     """
     first, second = govern(case), govern(case)
     assert first.body == second.body
@@ -639,4 +641,5 @@ def _(case: Case) -> None:
     assert [texts(message) for message in first.messages] == [["Write."], [""], ["[error] bad arguments"], ["Again."]]
     own = {id(value) for value in containers(case.request)}
     changed = [message for message in first.messages if id(message) not in own]
-    assert [value for message in changed for value in containers(message) if id(value) in own] == []
+    assert [message["role"] for message in changed] == ["assistant", "user"]
+    assert not {id(message["tool_calls"]) for message in changed if "tool_calls" in message} & own

@@ -117,7 +117,7 @@ def test_every_recorded_request_can_be_moved_to_another_format(old: str, new: st
             assert len(before) == len(after)
         texts = [part.text for m in transcript for part in m.parts if isinstance(part, Text)]
         kept = {part.text for m in moved for part in m.parts if isinstance(part, Text)}
-        assert kept.issuperset(texts)
+        assert kept.issuperset(filter(None, texts))  # an empty text beside something else says nothing
 
 
 SOURCES = [

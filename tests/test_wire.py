@@ -69,7 +69,10 @@ def test_as_many_calls_and_results_are_read_as_the_wire_has_words_for_them(form:
     wire = json.dumps(recorded(form))
     messages = [message for items in recorded(form) for message in CODECS[form].decode(items)]
     calls, results = (sum(len(getattr(message, name)) for message in messages) for name in ("calls", "results"))
-    assert (calls, results) == tuple(len(re.findall(word, wire)) for word in WORDS[form])
+    searches = [item for items in recorded(form) for item in items if item.get("execution") == "client"]
+    found = [sum(item.get("type") == f"tool_search_{kind}" for item in searches) for kind in ("call", "output")]
+    words = [len(re.findall(word, wire)) for word in WORDS[form]]
+    assert [calls, results] == [of_words + of_searches for of_words, of_searches in zip(words, found, strict=True)]
     assert calls > 30
 
 

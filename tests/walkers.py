@@ -1,4 +1,4 @@
-"""Second opinions on whole bodies of Anthropic, Bedrock, Gemini and Responses: strict walks, no code shared with legato.
+"""Second opinions on bodies of Anthropic, Bedrock, Gemini and Responses: strict walks that share no code with legato.
 
 Each says what a provider with these habits would refuse. Every rule is written again from the providers' own words and
 recorded answers, as plainly as possible. `walker.py` is the same for message lists of OpenAI Chat; `providers.py` says
@@ -50,11 +50,13 @@ def anthropic(body: Wire, *, prefill: bool = False, system_turns: bool = False) 
         (role, [block for message in run for block in _blocks(message.get("content"))])
         for role, run in groupby(messages, key=lambda message: str(message["role"]))
     ]
-    found += [f"system after {before[0]}" for before, (role, _) in pairwise(runs) if role == "system" != before[0] != "user"]
-    found += [f"{role}: {fault}" for role, blocks in runs for block in blocks for fault in _anthropic_block(block, role)]
+    roles = [role for role, _ in runs]
+    found += [f"system after {before}" for before, role in pairwise(roles) if role == "system" and before != "user"]
+    found += [f"{role}: {what}" for role, blocks in runs for block in blocks for what in _anthropic_block(block, role)]
     found += _anthropic_pairs(runs)
     found += _anthropic_end(runs, prefill, (body.get("thinking") or {}).get("type") in ("enabled", "adaptive"))
-    if any(block["type"] in ("tool_use", "tool_result") for _, blocks in runs for block in blocks) and not body.get("tools"):
+    used = any(block["type"] in ("tool_use", "tool_result") for _, blocks in runs for block in blocks)
+    if used and not body.get("tools"):
         found.append("tool blocks, but no tools")
     if _count_key(body, "cache_control") > 4:
         found.append("more than 4 cache markers")
@@ -131,6 +133,7 @@ def _asks(blocks: Sequence[Wire]) -> bool:
 def bedrock(
     body: Wire,
     *,
+    alternates: bool = True,
     user_first: bool = True,
     alone: bool = False,
     ids: str = r"[a-zA-Z0-9_.:-]{1,64}",
@@ -144,17 +147,17 @@ def bedrock(
     roles = [message["role"] for message in messages]
     found = [*_notes(messages)] or ([] if messages else ["no messages"])
     found += [f"role {role}" for role in set(roles) - {"user", "assistant"}]
-    found += [f"{after} after {before}" for before, after in pairwise(roles) if before == after]
+    found += [f"{after} after {before}" for before, after in pairwise(roles) if before == after and alternates]
     if user_first and roles[:1] != ["user"]:
         found.append("starts with assistant")
     if roles[-1:] != ["user"]:
         found.append("ends with assistant")
     waiting: list[Any] = []
     for at, message in enumerate(messages):
-        blocks = message.get("content") or []
+        blocks = [block for block in message.get("content") or [] if not _is_server_tool(block)]
         results = [block["toolResult"] for block in blocks if "toolResult" in block]
         answered = [result.get("toolUseId") for result in results]
-        problems = [] if blocks else ["empty content"]
+        problems = [] if message.get("content") else ["empty content"]
         if sorted(map(str, answered)) != sorted(map(str, waiting)):
             problems.append(f"calls {waiting} are answered by {answered}")
         if any("toolResult" not in block for block in blocks[: len(results)]):
@@ -169,10 +172,15 @@ def bedrock(
         problems += [fault for block in blocks for fault in _bedrock_block(block, ids, signed)]
         problems += [fault for result in results for fault in _bedrock_result(result, shown, empty_results, status)]
         found += [f"[{at}] {problem}" for problem in problems]
-    used = any(key in block for message in messages for block in message["content"] for key in ("toolUse", "toolResult"))
-    if used and not (body.get("toolConfig") or {}).get("tools"):
+    kinds = {kind for message in messages for block in message.get("content") or () for kind in block}
+    if kinds & {"toolUse", "toolResult"} and not (body.get("toolConfig") or {}).get("tools"):
         found.append("tool blocks, but no toolConfig")
     return found + [f"call {missing!r} never answered" for missing in waiting]
+
+
+def _is_server_tool(block: Wire) -> bool:
+    """Of a tool that the provider runs itself: call and result stand in one message."""
+    return any("type" in block.get(kind, {}) for kind in ("toolUse", "toolResult"))
 
 
 def _bedrock_block(block: Wire, ids: str, signed: bool) -> Iterator[str]:
@@ -184,9 +192,9 @@ def _bedrock_block(block: Wire, ids: str, signed: bool) -> Iterator[str]:
             yield f"id {call.get('toolUseId')!r} or name {call.get('name')!r}"
         if not isinstance(call.get("input"), dict):
             yield f"input {call.get('input')!r}"
-    if signed and "reasoningText" in block.get("reasoningContent", {}):
-        if not block["reasoningContent"]["reasoningText"].get("signature"):
-            yield "reasoning without a signature"
+    thought = block.get("reasoningContent", {}).get("reasoningText", {"signature": "none needed"})
+    if signed and not thought.get("signature"):
+        yield "reasoning without a signature"
 
 
 def _bedrock_result(result: Wire, shown: Sequence[str], empty: bool, status: bool) -> Iterator[str]:
@@ -263,17 +271,15 @@ def _gemini_response(response: Wire, media: bool) -> Iterator[str]:
 
 
 def responses(body: Wire, *, contiguous: bool = False, bound: bool = True) -> list[str]:
-    """`contiguous`: nothing said between the calls of a turn. `bound`: reasoning goes with the item that followed it."""
+    """`contiguous`: nothing is said between the calls of a turn. `bound`: reasoning goes with what followed it."""
     items = body["input"]
     found = [*_notes(items)] or ([] if items else ["no input"])
     waiting: list[Any] = []
+    searches: list[Any] = []
     calling, said = False, False
     for at, (item, after) in enumerate(zip(items, [*items[1:], {}], strict=True)):
         kind = item.get("type", "message")
         problems = list(_responses_message(item)) if kind == "message" else []
-        if kind in ("function_call", "function_call_output"):
-            if not isinstance(item.get("call_id"), str) or not 0 < len(item["call_id"]) <= 64:
-                problems.append(f"call_id {item.get('call_id')!r}")
         if kind == "function_call":
             problems += _responses_call(item)
             if contiguous and calling and said:
@@ -283,13 +289,15 @@ def responses(body: Wire, *, contiguous: bool = False, bound: bool = True) -> li
         elif kind == "function_call_output":
             if item.get("call_id") in waiting:
                 waiting.remove(item["call_id"])
-            else:
+            elif item.get("call_id") not in searches:
                 problems.append(f"no call for the output {item.get('call_id')!r}")
             if not isinstance(item.get("output"), str | list):
                 problems.append(f"output {item.get('output')!r}")
             calling = False
         elif kind == "message":
             said = True
+        elif kind == "tool_search_call":
+            searches.append(item.get("call_id"))
         elif kind == "reasoning" and bound and "id" in item and not _may_follow(after):
             problems.append("reasoning without its following item")
         found += [f"[{at}] {problem}" for problem in problems]
@@ -309,6 +317,8 @@ def _responses_message(item: Wire) -> Iterator[str]:
 
 
 def _responses_call(item: Wire) -> Iterator[str]:
+    if not isinstance(item.get("call_id"), str) or not 0 < len(item["call_id"]) <= 64:
+        yield f"call_id {item.get('call_id')!r}"
     if not _matches(r"[a-zA-Z0-9_-]+", item.get("name")):
         yield f"name {item.get('name')!r}"
     if not isinstance(item.get("arguments"), str):
@@ -318,5 +328,6 @@ def _responses_call(item: Wire) -> Iterator[str]:
 
 
 def _may_follow(item: Wire) -> bool:
-    kind = item.get("type")
-    return kind in ("reasoning", "function_call") or (kind == "message" and item["role"] == "assistant" and "id" in item)
+    """Whether the item may be what followed a thought: anything of the model's; what it says, under its own id."""
+    kind = item.get("type", "message" if item else "function_call_output")
+    return kind != "function_call_output" and (kind != "message" or (item["role"] == "assistant" and "id" in item))

@@ -275,7 +275,7 @@ def fields_of(tools: History, form: str) -> Wire:
     plain = [tool["function"] for tool in tools]
     match form:
         case "anthropic":
-            made = [{"name": t["name"], "description": t["description"], "input_schema": t["parameters"]} for t in plain]
+            made = [{("input_schema" if key == "parameters" else key): t[key] for key in t} for t in plain]
             return {"tools": made}
         case "bedrock":
             specs = [

@@ -20,7 +20,7 @@ TABLE = (SPLIT, ITEM_ID)
 
 NEEDS = "_required_reasoning"
 """The caller's note on a call: the id of the reasoning item that the server expects before it."""
-CALL_IDS = ("fc", "ctc", "lsh", "sh", "apc", "cu")
+CALL_IDS = ("fc", "ctc", "lsh", "sh", "apc", "cu", "tsc")
 """How the item ids of calls start. One that starts otherwise was put there by a client."""
 
 
