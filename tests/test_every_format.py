@@ -181,7 +181,7 @@ def _noteless(payload: Any, key: str) -> Any:
 MEDIA = ("image", "document", "video")
 LOOSE: dict[str, Walker] = {
     "anthropic-messages": partial(anthropic, prefill=True, system_turns=True),
-    "bedrock-converse": partial(bedrock, alternates=False, user_first=False, shown=MEDIA, empty_results=True),
+    "bedrock-converse": partial(bedrock, alternates=False, user_first=False, shown=MEDIA),
     "gemini": partial(gemini, signed=False),
     "openai-responses": responses,
 }

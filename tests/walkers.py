@@ -54,7 +54,9 @@ def anthropic(body: Wire, *, prefill: bool = False, system_turns: bool = False) 
     found += [f"system after {before}" for before, role in pairwise(roles) if role == "system" and before != "user"]
     found += [f"{role}: {what}" for role, blocks in runs for block in blocks for what in _anthropic_block(block, role)]
     found += _anthropic_pairs(runs)
-    found += _anthropic_end(runs, prefill, (body.get("thinking") or {}).get("type") in ("enabled", "adaptive"))
+    thinks = (body.get("thinking") or {}).get("type") in ("enabled", "adaptive")
+    found += _anthropic_end(runs, prefill and not thinks)
+    found += _anthropic_thinking(messages) if thinks else ()
     used = any(block["type"] in ("tool_use", "tool_result") for _, blocks in runs for block in blocks)
     if used and not body.get("tools"):
         found.append("tool blocks, but no tools")
@@ -103,28 +105,32 @@ def _anthropic_block(block: Wire, role: str) -> Iterator[str]:
             yield "thinking without a signature, with a cache marker, or not the assistant's"
 
 
-def _anthropic_end(runs: Sequence[Run], prefill: bool, thinks: bool) -> Iterator[str]:
+def _anthropic_end(runs: Sequence[Run], prefill: bool) -> Iterator[str]:
     thoughts = ("thinking", "redacted_thinking")
     for role, blocks in runs:
         if role == "assistant" and blocks and blocks[-1]["type"] in thoughts:
             yield "a turn ends with thinking"
     if runs and runs[-1][0] == "assistant":
-        if not prefill or thinks:
+        if not prefill:
             yield "ends with assistant"
         last = runs[-1][1][-1] if runs[-1][1] else {}
         if last.get("type") == "text" and last["text"] != last["text"].rstrip():
             yield "prefill ends in white space"
-    asked = max((at for at, (_, blocks) in enumerate(runs) if _asks(blocks)), default=-1)
-    calling = [blocks for _, blocks in runs[asked + 1 :] if any(block["type"] == "tool_use" for block in blocks)]
-    if thinks and calling and calling[-1][0]["type"] not in thoughts:
+
+
+def _anthropic_thinking(messages: Sequence[Wire]) -> Iterator[str]:
+    """With thinking on: since the user's last question the newest message that calls starts with it."""
+    asked = max((at for at, message in enumerate(messages) if _asks(message)), default=-1)
+    turns = [_blocks(message.get("content")) for message in messages[asked + 1 :]]
+    calling = [blocks for blocks in turns if any(block["type"] == "tool_use" for block in blocks)]
+    if calling and calling[-1][0]["type"] not in ("thinking", "redacted_thinking"):
         yield "thinking is on, but the newest turn that calls does not start with it"
 
 
-def _asks(blocks: Sequence[Wire]) -> bool:
-    """Whether a run is a user's, and more than results."""
-    return not any(block["type"] in ("tool_use", "thinking") for block in blocks) and any(
-        block["type"] in ("text", "image") for block in blocks
-    )
+def _asks(message: Wire) -> bool:
+    """Whether a user says something: a message that is more than results."""
+    kinds = {block["type"] for block in _blocks(message.get("content"))}
+    return message["role"] == "user" and bool(kinds - {"tool_result"})
 
 
 # -- Bedrock Converse --------------------------------------------------------------------------------------------------
@@ -138,11 +144,15 @@ def bedrock(
     alone: bool = False,
     ids: str = r"[a-zA-Z0-9_.:-]{1,64}",
     shown: Sequence[str] = ("image",),
-    empty_results: bool = False,
+    empty_results: bool = True,
     status: bool = True,
     signed: bool = False,
+    prefill: bool = False,
 ) -> list[str]:
-    """`alone`: nothing stands beside results. `shown`: the media a result may hold. `status`: a result may have one."""
+    """`alone`: nothing stands beside results. `shown`: the media a result may hold. `status`: a result may have one.
+
+    `empty_results`: they may hold nothing. `signed`: reasoning is taken with its signature only.
+    """
     messages = body["messages"]
     roles = [message["role"] for message in messages]
     found = [*_notes(messages)] or ([] if messages else ["no messages"])
@@ -150,7 +160,7 @@ def bedrock(
     found += [f"{after} after {before}" for before, after in pairwise(roles) if before == after and alternates]
     if user_first and roles[:1] != ["user"]:
         found.append("starts with assistant")
-    if roles[-1:] != ["user"]:
+    if roles[-1:] != ["user"] and not prefill:
         found.append("ends with assistant")
     waiting: list[Any] = []
     for at, message in enumerate(messages):
@@ -270,8 +280,11 @@ def _gemini_response(response: Wire, media: bool) -> Iterator[str]:
 # -- OpenAI Responses --------------------------------------------------------------------------------------------------
 
 
-def responses(body: Wire, *, contiguous: bool = False, bound: bool = True) -> list[str]:
-    """`contiguous`: nothing is said between the calls of a turn. `bound`: reasoning goes with what followed it."""
+def responses(body: Wire, *, contiguous: bool = False, bound: bool = True, names: bool = True) -> list[str]:
+    """`contiguous`: nothing is said between the calls of a turn. `bound`: reasoning goes with what followed it.
+
+    `names`: ids and names are judged.
+    """
     items = body["input"]
     found = [*_notes(items)] or ([] if items else ["no input"])
     waiting: list[Any] = []
@@ -281,7 +294,7 @@ def responses(body: Wire, *, contiguous: bool = False, bound: bool = True) -> li
         kind = item.get("type", "message")
         problems = list(_responses_message(item)) if kind == "message" else []
         if kind == "function_call":
-            problems += _responses_call(item)
+            problems += _responses_call(item) if names else ()
             if contiguous and calling and said:
                 problems.append("something is said between calls")
             waiting.append(item.get("call_id"))

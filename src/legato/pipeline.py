@@ -10,27 +10,22 @@ weld the units that the fit may drop. After it every family runs. The fit judges
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 import msgspec
 
 from legato import profiles, wire
-from legato.edits import HEAD, Edit, Request, apply, disjoint
-from legato.errors import GovernanceError, OverBudget, Unrepairable, WireError
-from legato.fit import shrink, snip
+from legato.draft import Draft
+from legato.edits import Request
+from legato.errors import WireError
+from legato.fitting import cap, fit
 from legato.messages import Json, ToolCall
 from legato.policy import DEFAULT_OUTPUT, Policy
 from legato.profiles import Profile
-from legato.report import Change, Ledger, Report
-from legato.rules import FAMILIES, LOCAL, Family, Violation, size
-from legato.rules.violation import edits_of, harmless
+from legato.report import Ledger, Report
+from legato.rules import FAMILIES, LOCAL, Violation
 from legato.tokens import RATES, counter
-
-ROUNDS = 24
-"""A family that has not settled by then never will: that is a fault of ours, said as one."""
-TRIES = 6
-"""How often a length is corrected by what the shrunk request really costs."""
 
 
 class Governed:
@@ -136,139 +131,10 @@ def govern(
         draft = draft.make(policy.microcompact.plan(draft.request, ledger.count))
     whole = draft.mend(FAMILIES)
     if budget is not None and ledger.request(whole.request) > budget:
-        whole = _fit(draft, policy, budget)
+        whole = fit(draft, policy, budget)
     if budget is not None and target.output_counts:
-        whole = _capped(whole, policy.window or target.window or 0)
+        whole = cap(whole, policy.window or target.window or 0)
     return _governed(messages, before, whole, budget, target, remarks)
-
-
-class Draft:
-    """A request on its way, and the changes that made it. Nothing is altered: each step gives a new draft.
-
-    `settled` are the families that have found nothing wrong with this very request.
-    """
-
-    def __init__(
-        self,
-        request: Request,
-        changes: tuple[Change, ...],
-        profile: Profile,
-        ledger: Ledger,
-        settled: frozenset[Family] = frozenset(),
-    ) -> None:
-        self.request = request
-        self.changes = changes
-        self.profile = profile
-        self.ledger = ledger
-        self.settled = settled
-
-    def make(self, edits: Iterable[Edit], harmless: Collection[int] = ()) -> Draft:
-        """The draft with the edits applied and written down. At the `harmless` places nothing is lost."""
-        edits = sorted(edits, key=lambda edit: edit.at)
-        if not edits:
-            return self
-        made = []
-        for edit in edits:
-            place = edit.at if edit.about is None else edit.about
-            at = None if place == HEAD else self.request.index(place)
-            made.append(Change(edit, self.request, at, self.ledger, edit.at in harmless))
-        return Draft(apply(self.request, edits), (*self.changes, *made), self.profile, self.ledger)
-
-    def mend(self, families: Sequence[Family]) -> Draft:
-        """The draft with every error of these families fixed. Raises `Unrepairable` if one has no fix of its own."""
-        draft = self
-        for family in families:
-            if family not in draft.settled:
-                draft = draft._settle(family)
-        return draft
-
-    def tokens(self) -> int:
-        return self.ledger.request(self.request)
-
-    def _settle(self, family: Family) -> Draft:
-        draft = self
-        for _ in range(ROUNDS):
-            errors = [violation for violation in family(draft.request, self.profile) if violation.severity == "error"]
-            edits = disjoint(edits_of(errors))
-            if not edits:
-                if errors:
-                    raise Unrepairable(errors)
-                settled = draft.settled | {family}
-                return Draft(draft.request, draft.changes, draft.profile, draft.ledger, settled)
-            draft = draft.make(edits, harmless(errors))
-        raise GovernanceError(f"a fault of legato: {', '.join(sorted({error.code for error in errors}))} do not settle")
-
-
-def _capped(draft: Draft, window: int) -> Draft:
-    """The draft with its output limit lowered to what the window leaves, where the provider adds the two up."""
-    asked = wire.limits.output(draft.request.head)
-    room = window - draft.tokens()
-    if asked is None or asked <= room or room <= 0:
-        return draft
-    head = wire.limits.with_output(draft.request.head, room)
-    reason = f"{asked:,} tokens of output are asked for, the window leaves {room:,}"
-    return draft.make([Edit(HEAD, (), size.CAP.code, reason, head)], {HEAD})
-
-
-def _fit(draft: Draft, policy: Policy, budget: int) -> Draft:
-    """The largest cut that fits once it is mended, else the least one with its texts shrunk. Raises `OverBudget`."""
-    cut = snip.Cut(draft.request, draft.profile, draft.ledger.message)
-    last = max(0, len(cut) - 1)
-    head = draft.ledger.head(draft.request.head)
-    aim, best, seen = budget - head, None, set()
-    for _ in range(snip.ATTEMPTS):
-        k = cut.largest(aim)
-        if k in seen:
-            break
-        seen.add(k)
-        candidate = draft.make(cut.edits(k)).mend(FAMILIES)
-        slack = budget - candidate.tokens()
-        if slack >= 0 and (best is None or k < best[0]):
-            best = (k, candidate)
-        aim = cut.tokens(k) + slack
-    if best is not None:
-        return best[1]
-    step, k = 1, min(max(seen) + 1, last)
-    while k < last:
-        candidate = draft.make(cut.edits(k)).mend(FAMILIES)
-        if candidate.tokens() <= budget:
-            return candidate
-        step, k = step * 2, min(k + step, last)
-    return _shrunk(draft.make(cut.edits(last)), policy, budget)
-
-
-def _shrunk(least: Draft, policy: Policy, budget: int) -> Draft:
-    """The least cut, its longest texts cut in the middle until it fits."""
-    mended = least.mend(FAMILIES)
-    over = mended.tokens() - budget
-    if over <= 0:
-        return mended
-    for attempt in range(TRIES):
-        goal = over if attempt < TRIES - 1 else mended.tokens()
-        edits = shrink.plan(least.request, goal, least.ledger.count)
-        candidate = least.make(edits).mend(FAMILIES)
-        short = candidate.tokens() - budget
-        if short <= 0:
-            return candidate
-        over += max(short, 8)
-    raise OverBudget(candidate.tokens(), budget, _account(candidate, policy))
-
-
-def _account(draft: Draft, policy: Policy) -> dict[str, int]:
-    """Where the tokens of a request sit that cannot be made any smaller."""
-    transcript, ledger = draft.request.transcript, draft.ledger
-    system = ledger.messages([message for message in transcript if message.is_system])
-    asked = [message for message in transcript if message.role == "user"][-1:]
-    task = ledger.messages(asked)
-    head, overhead = ledger.head(draft.request.head), ledger.head({})
-    return {
-        "system": system,
-        "tools": head - overhead,
-        "pinned": task,
-        "newest unit": draft.tokens() - system - head - task,
-        "overhead": overhead,
-        "reserve": policy.reserve,
-    }
 
 
 OWN = {

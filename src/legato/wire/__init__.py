@@ -103,7 +103,7 @@ def holds_text(form: str) -> bool:
 
 
 def takes_text(call: ToolCall, form: str) -> bool | None:
-    """Whether the format holds the arguments of this call as text, else as a value; None: they are of a special kind."""
+    """Whether the format holds the arguments of this call as text, else as a value; None: of a special kind."""
     if call.free or (form == "openai-responses" and "type" in call.extra):
         return None
     return form in TEXT_ARGUMENTS

@@ -1,0 +1,89 @@
+"""Making a draft fit its budget: the largest cut that fits once it is mended, else the least one with its texts shrunk.
+
+A candidate is judged by what the repair makes of it, since that costs tokens too.
+"""
+
+from __future__ import annotations
+
+from legato import wire
+from legato.draft import Draft
+from legato.edits import HEAD, Edit
+from legato.errors import OverBudget
+from legato.fit import shrink, snip
+from legato.policy import Policy
+from legato.rules import FAMILIES, size
+
+TRIES = 6
+"""How often a length is corrected by what the shrunk request really costs."""
+
+
+def cap(draft: Draft, window: int) -> Draft:
+    """The draft with its output limit lowered to what the window leaves, where the provider adds the two up."""
+    asked = wire.limits.output(draft.request.head)
+    room = window - draft.tokens()
+    if asked is None or asked <= room or room <= 0:
+        return draft
+    head = wire.limits.with_output(draft.request.head, room)
+    reason = f"{asked:,} tokens of output are asked for, the window leaves {room:,}"
+    return draft.make([Edit(HEAD, (), size.CAP.code, reason, head)], {HEAD})
+
+
+def fit(draft: Draft, policy: Policy, budget: int) -> Draft:
+    """The largest cut that fits once it is mended, else the least one with its texts shrunk. Raises `OverBudget`."""
+    cut = snip.Cut(draft.request, draft.profile, draft.ledger.message)
+    last = max(0, len(cut) - 1)
+    head = draft.ledger.head(draft.request.head)
+    aim, best, seen = budget - head, None, set()
+    for _ in range(snip.ATTEMPTS):
+        k = cut.largest(aim)
+        if k in seen:
+            break
+        seen.add(k)
+        candidate = draft.make(cut.edits(k)).mend(FAMILIES)
+        slack = budget - candidate.tokens()
+        if slack >= 0 and (best is None or k < best[0]):
+            best = (k, candidate)
+        aim = cut.tokens(k) + slack
+    if best is not None:
+        return best[1]
+    step, k = 1, min(max(seen) + 1, last)
+    while k < last:
+        candidate = draft.make(cut.edits(k)).mend(FAMILIES)
+        if candidate.tokens() <= budget:
+            return candidate
+        step, k = step * 2, min(k + step, last)
+    return _shrunk(draft.make(cut.edits(last)), policy, budget)
+
+
+def _shrunk(least: Draft, policy: Policy, budget: int) -> Draft:
+    """The least cut, its longest texts cut in the middle until it fits."""
+    mended = least.mend(FAMILIES)
+    over = mended.tokens() - budget
+    if over <= 0:
+        return mended
+    for attempt in range(TRIES):
+        goal = over if attempt < TRIES - 1 else mended.tokens()
+        edits = shrink.plan(least.request, goal, least.ledger.count)
+        candidate = least.make(edits).mend(FAMILIES)
+        short = candidate.tokens() - budget
+        if short <= 0:
+            return candidate
+        over += max(short, 8)
+    raise OverBudget(candidate.tokens(), budget, _account(candidate, policy))
+
+
+def _account(draft: Draft, policy: Policy) -> dict[str, int]:
+    """Where the tokens of a request sit that cannot be made any smaller."""
+    transcript, ledger = draft.request.transcript, draft.ledger
+    system = ledger.messages([message for message in transcript if message.is_system])
+    asked = [message for message in transcript if message.role == "user"][-1:]
+    task = ledger.messages(asked)
+    head, overhead = ledger.head(draft.request.head), ledger.head({})
+    return {
+        "system": system,
+        "tools": head - overhead,
+        "pinned": task,
+        "newest unit": draft.tokens() - system - head - task,
+        "overhead": overhead,
+        "reserve": policy.reserve,
+    }
