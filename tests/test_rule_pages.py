@@ -19,6 +19,8 @@ import pytest
 
 import legato
 from legato import profiles
+from legato.fit.clear import Clearing
+from legato.fit.fold import Fold
 from legato.fit.microcompact import Microcompact
 from legato.report import CODES
 
@@ -31,6 +33,8 @@ GRADES = ("recorded", "source code", "documentation", "adapter", "public code", 
 SAFETIES = ("safe", "lossy", "manual")
 BUDGETS = ("window", "max_output", "reserve")
 STALE = ("keep", "min_chars")
+FOLD = ("newest", "target", "min_tokens")
+"""Any of these, and the policy is the cache-friendly one."""
 FLAGS = ("warning", "by-a-fix")
 FACTS = {field.name for field in msgspec.structs.fields(profiles.Profile)} - {*BUDGETS, "name", "title", "format"}
 
@@ -77,6 +81,10 @@ class Example(NamedTuple):
     def policy(self) -> legato.Policy:
         numbers: dict[str, Any] = {key: int(self.options[key]) for key in (*BUDGETS, *STALE) if key in self.options}
         stale = {key: numbers.pop(key) for key in STALE if key in numbers}
+        fold: dict[str, Any] = {key: json.loads(self.options[key]) for key in FOLD if key in self.options}
+        if fold:
+            clearing = Clearing(min_tokens=fold.pop("min_tokens", 100))
+            return legato.Policy.cache_friendly(**numbers, fold=Fold(**fold, clearing=clearing))
         return legato.Policy(**numbers, microcompact=Microcompact(**stale))
 
     @property
@@ -135,7 +143,7 @@ def example(code: str, block: re.Match[str], after: Any) -> Example:
     language, (kind, *words) = block[1], block[2].split(" ")
     options = {word.partition("=")[0]: word.partition("=")[2] for word in words}
     line = block.string.count("\n", 0, block.start()) + 1
-    unknown = set(options) - {"profile", "tools", *FLAGS, *BUDGETS, *STALE, *FACTS}
+    unknown = set(options) - {"profile", "tools", *FLAGS, *BUDGETS, *STALE, *FOLD, *FACTS}
     assert (language, kind) in (("json", "before"), ("json", "refused")), f"{code}:{line}: a {language} {kind} block"
     assert "profile" in options, f"{code}:{line}: under which profile?"
     assert not unknown, f"{code}:{line}: what is {unknown}?"

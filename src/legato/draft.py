@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from legato.edits import HEAD, Edit, Request, apply, disjoint
 from legato.errors import GovernanceError, Unrepairable
+from legato.fit.fold import Broke
 from legato.profiles import Profile
 from legato.report import Change, Ledger
 from legato.rules import Family
@@ -28,14 +29,16 @@ class Draft:
         profile: Profile,
         ledger: Ledger,
         settled: frozenset[Family] = frozenset(),
+        folds: tuple[Broke, ...] = (),
     ) -> None:
         self.request = request
         self.changes = changes
         self.profile = profile
         self.ledger = ledger
         self.settled = settled
+        self.folds = folds
 
-    def make(self, edits: Iterable[Edit], harmless: Collection[int] = ()) -> Draft:
+    def make(self, edits: Iterable[Edit], harmless: Collection[int] = (), folds: Sequence[Broke] = ()) -> Draft:
         """The draft with the edits applied and written down. At the `harmless` places nothing is lost."""
         edits = sorted(edits, key=lambda edit: edit.at)
         if not edits:
@@ -45,7 +48,8 @@ class Draft:
             place = edit.at if edit.about is None else edit.about
             at = None if place == HEAD else self.request.index(place)
             made.append(Change(edit, self.request, at, self.ledger, edit.at in harmless))
-        return Draft(apply(self.request, edits), (*self.changes, *made), self.profile, self.ledger)
+        changes = (*self.changes, *made)
+        return Draft(apply(self.request, edits), changes, self.profile, self.ledger, folds=(*self.folds, *folds))
 
     def mend(self, families: Sequence[Family]) -> Draft:
         """The draft with every error of these families fixed. Raises `Unrepairable` if one has no fix of its own."""
@@ -67,6 +71,6 @@ class Draft:
                 if errors:
                     raise Unrepairable(errors)
                 settled = draft.settled | {family}
-                return Draft(draft.request, draft.changes, draft.profile, draft.ledger, settled)
+                return Draft(draft.request, draft.changes, draft.profile, draft.ledger, settled, draft.folds)
             draft = draft.make(edits, harmless(errors))
         raise GovernanceError(f"a fault of legato: {', '.join(sorted({error.code for error in errors}))} do not settle")

@@ -10,6 +10,7 @@ from legato.draft import Draft
 from legato.edits import HEAD, Edit
 from legato.errors import OverBudget
 from legato.fit import shrink, snip
+from legato.fit.fold import ROOM, Walk, bridges
 from legato.policy import Policy
 from legato.rules import FAMILIES, size
 
@@ -26,6 +27,29 @@ def cap(draft: Draft, window: int) -> Draft:
     head = wire.limits.with_output(draft.request.head, room)
     reason = f"{asked:,} tokens of output are asked for, the window leaves {room:,}"
     return draft.make([Edit(HEAD, (), size.CAP.code, reason, head)], {HEAD})
+
+
+def fold(draft: Draft, policy: Policy, budget: int) -> Draft:
+    """The draft cut where its folds have come to be; what they leave too long is fitted as `fit` does.
+
+    What comes out leaves a little of the budget free, so that governing it again folds nothing.
+    """
+    assert policy.fold is not None
+    ledger = draft.ledger
+    head = ledger.head(draft.request.head)
+    room = max(1, int((budget - head) * ROOM))
+    folded = draft
+    if ledger.messages(draft.request.transcript) + bridges(draft.request, draft.profile, ledger.message) > room:
+        walk = Walk(draft.request, draft.profile, policy.fold, room, ledger.message, ledger.count)
+        walk.run()
+        folded = draft.make(walk.edits(), folds=walk.broke)
+    whole = folded.mend(FAMILIES)
+    if whole.tokens() <= head + room:
+        return whole
+    try:
+        return fit(folded, policy, head + room)
+    except OverBudget:
+        return fit(folded, policy, budget)  # nothing can be left free, if it fits at all
 
 
 def fit(draft: Draft, policy: Policy, budget: int) -> Draft:

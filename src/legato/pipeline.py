@@ -19,7 +19,7 @@ from legato import profiles, wire
 from legato.draft import Draft
 from legato.edits import Request
 from legato.errors import WireError
-from legato.fitting import cap, fit
+from legato.fitting import cap, fit, fold
 from legato.messages import Json, ToolCall
 from legato.policy import DEFAULT_OUTPUT, Policy
 from legato.profiles import Profile
@@ -129,9 +129,12 @@ def govern(
     budget = _budget(policy, target, draft.request)
     if policy.microcompact is not None:
         draft = draft.make(policy.microcompact.plan(draft.request, ledger.count))
-    whole = draft.mend(FAMILIES)
-    if budget is not None and ledger.request(whole.request) > budget:
-        whole = fit(draft, policy, budget)
+    if budget is None or policy.fold is None:
+        whole = draft.mend(FAMILIES)
+        if budget is not None and whole.tokens() > budget:
+            whole = fit(draft, policy, budget)
+    else:
+        whole = fold(draft, policy, budget)
     if budget is not None and target.output_counts:
         whole = cap(whole, policy.window or target.window or 0)
     return _governed(messages, before, whole, budget, target, remarks)
@@ -199,7 +202,7 @@ def _governed(
     remarks = [*remarks, *([f"{', '.join(noted)}: notes of the caller, never sent"] if noted else [])]
     if target.note:
         remarks.append(target.note)
-    report = Report(before, draft.request, draft.changes, budget, draft.ledger, remarks)
+    report = Report(before, draft.request, draft.changes, budget, draft.ledger, remarks, draft.folds)
     messages = body[wire.codec(target.format).KEY] if isinstance(body, dict) else body
     return Governed(body, messages, report)
 

@@ -1,7 +1,7 @@
 """What a request may cost, and how it is made to fit.
 
 `Policy()` is the document's: old results of eight tools become one line at once, the oldest units go when the window
-is full, texts are cut only as the last resort.
+is full, texts are cut only as the last resort. `Policy.cache_friendly()` cuts rarely and much.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from legato.errors import PolicyError
+from legato.fit.fold import Fold
 from legato.fit.microcompact import Microcompact
 
 DEFAULT_OUTPUT = 4_096
@@ -36,7 +37,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     counter: Callable[[str], int] | None = None
     """Counts the tokens of a text. None: the public vocabulary that the profile names."""
     microcompact: Microcompact | None = Microcompact()
-    """How old results are replaced. None: they are not."""
+    """How old results are replaced at once, whether or not there is room. None: they are not."""
+    fold: Fold | None = None
+    """How the cache-friendly cut is made. None: the oldest units are snipped at every request that is too long."""
 
     def __post_init__(self) -> None:
         for name in ("window", "max_output", "reserve"):
@@ -57,8 +60,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return budget
 
     @classmethod
+    def cache_friendly(cls, **fields: Any) -> Policy:
+        """Nothing is cut until the window is full; then much at once, so that the provider's prompt cache survives."""
+        return cls(**{"microcompact": None, "fold": Fold(), **fields})
+
+    @classmethod
     def load(cls, source: str | Path) -> Policy:
-        """A policy by name (`document`) or from a TOML file with its fields. Raises `PolicyError`."""
+        """A policy by name (`document`, `cache-friendly`) or from a TOML file with its fields. Raises `PolicyError`."""
         if str(source) in PRESETS:
             return PRESETS[str(source)]()
         try:
@@ -70,7 +78,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             raise PolicyError(f"{source}: {problem}") from problem
 
 
-PRESETS: dict[str, Callable[[], Policy]] = {"document": Policy}
+PRESETS: dict[str, Callable[[], Policy]] = {"document": Policy, "cache-friendly": Policy.cache_friendly}
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:

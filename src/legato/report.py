@@ -13,6 +13,7 @@ from functools import cached_property
 from legato import fit
 from legato.edits import HEAD, Edit, Request
 from legato.errors import WireError
+from legato.fit.fold import Broke
 from legato.messages import Fields, Json, Media, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from legato.rules import RULES, Rule
 from legato.tokens import Rates, head_tokens, message_tokens
@@ -107,7 +108,10 @@ class Change:
 
 
 class Report:
-    """What `govern` or `repair` did. `budget` is tokens, None where no window is known; `notes` are remarks."""
+    """What `govern` or `repair` did. `budget` is tokens, None where no window is known; `notes` are remarks.
+
+    `folds` are the requests of this history before which the cut moved, and up to which message the prefix was kept.
+    """
 
     def __init__(
         self,
@@ -117,7 +121,9 @@ class Report:
         budget: int | None,
         ledger: Ledger,
         notes: Sequence[str],
+        folds: Sequence[Broke] = (),
     ) -> None:
+        self.folds = tuple(folds)
         self.changes = tuple(changes)
         self.budget = budget
         self.notes = tuple(notes)
@@ -149,6 +155,10 @@ class Report:
         else:
             lines = [f"{self.tokens_in:,} -> {self.tokens_out:,} tokens ({budget}), {_count(self.changes, 'change')}"]
         lines += table(self.changes, full)
+        if self.folds:
+            last = self.folds[-1]
+            when = "now" if last.at is None else f"before [{last.at}]"
+            lines.append(f"  cache: folded {_count(self.folds, 'time')}, last {when}; unchanged since: [..{last.kept}]")
         lines += [f"  note: {note}" for note in self.notes]
         return lines
 
@@ -160,6 +170,7 @@ class Report:
             "budget": self.budget,
             "fits": self.fits,
             "changes": [change.to_dict(contents) for change in self.changes],
+            "folds": [{"at": fold.at, "kept": fold.kept} for fold in self.folds],
             "notes": list(self.notes),
         }
 

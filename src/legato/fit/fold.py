@@ -1,0 +1,250 @@
+"""The cache-friendly cut: rare, large, and at the same place until the window is full again.
+
+A provider's prompt cache pays only for a prefix that did not change, so what is cut must move seldom. Nothing is
+stored for that: on a history that only grows, every earlier request can be told from the history itself (each
+assistant turn answered one), and the cut is a left fold over those requests. Whenever one of them would have been
+over the budget, results are cleared, then arguments, then the oldest units dropped, until it is down to the target;
+then nothing moves until the budget is full again. So any number of processes agree, and a crash forgets nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from legato.edits import Edit, Request
+from legato.errors import PolicyError
+from legato.fit import clear
+from legato.fit.snip import OVER
+from legato.fit.units import Unit, units
+from legato.messages import Message, Text, ToolResult, changed
+from legato.profiles import Profile
+from legato.rules.role import BRIDGE
+
+ROOM = 0.99
+"""The share of the budget that is filled: what the last repair may add is only known when it is done."""
+
+
+class Fold(msgspec.Struct, frozen=True, kw_only=True):
+    """How the cut is made. Shares are of the budget."""
+
+    target: float = 0.5
+    """How far down a full window is cut."""
+    newest: int = 4
+    """So many of the newest units of a request are spared, as long as the rest can make room."""
+    first: bool = True
+    """The first thing a user asked is never touched."""
+    pin: str = "_pin"
+    """The caller's note that pins the unit of its message."""
+    clearing: clear.Clearing = clear.Clearing()
+    """Which results and arguments are cleared, and what stands for them."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.target < 1:
+            raise PolicyError(f"target must be a share of the budget between 0 and 1, not {self.target}")
+        if self.newest < 1:
+            raise PolicyError(f"at least the newest unit has to stay: newest is {self.newest}")
+
+
+class Broke(msgspec.Struct, frozen=True):
+    """A fold that was made: before the request that message `at` answered, the prefix was kept up to `kept`.
+
+    Both are the caller's own indexes; `at` is None for the request that is being made now.
+    """
+
+    at: int | None
+    kept: int
+
+
+def _bridge(profile: Profile, cost: Callable[[Message], int]) -> int:
+    """What the assistant message costs that will stand between a result and a user message."""
+    return 0 if profile.user_after_result else cost(Message("assistant", (Text(BRIDGE, flat=True),)))
+
+
+def bridges(request: Request, profile: Profile, cost: Callable[[Message], int]) -> int:
+    """What all of them cost at most."""
+    bridge = _bridge(profile, cost)
+    return bridge * sum(message.role == "user" for message in request.transcript) if bridge else 0
+
+
+class Walk:
+    """The state of the fold while it walks from request to request: what each unit costs now, and their sum."""
+
+    def __init__(
+        self,
+        request: Request,
+        profile: Profile,
+        fold: Fold,
+        budget: int,
+        cost: Callable[[Message], int],
+        count: Callable[[str], int],
+    ) -> None:
+        self.request, self.fold, self.cost = request, fold, cost
+        self.budget = budget
+        self.bridge = _bridge(profile, cost)
+        self.units = units(request.transcript, profile)
+        self.clear = clear.Cleared(request, fold.clearing, count)
+        self.pinned = self._find_pinned()
+        self.openers = self._find_openers()
+        self.costs: list[int] = []
+        self.total = 0
+        self.opener_cost = 0
+        self.cleared = self.argued = self.dropped = 0
+        self.repeats = deque(self.clear.superseded(self._unit_of()))
+        self.broke: list[Broke] = []
+        self._counted = self._system_cost = 0
+
+    def run(self) -> None:
+        """Walk all requests, folding wherever one is over the budget."""
+        transcript = self.request.transcript
+        system = 0
+        for i, unit in enumerate(self.units):
+            if transcript[unit.start].role == "assistant":
+                self._reach(i, system)
+            system = self._system(unit.end)
+            self.costs.append(self._own(unit))
+            self.total += self.costs[i]
+        self._reach(len(self.units), self._system(len(transcript)))
+
+    def edits(self) -> list[Edit]:
+        """What turns the transcript into what the last request sends."""
+        made: list[Edit] = []
+        opener = self.openers[self.dropped]
+        for i, unit in enumerate(self.units[: self.dropped]):
+            if i not in self.pinned:
+                made.extend(self._drop(at, opener) for at in self._places(unit) if at != opener or self._is_mixed(at))
+        cleared = self.clear.edits()
+        gone = {edit.at for edit in made}
+        return made + [edit for edit in cleared if edit.at not in gone and not self._is_gone(edit.at, opener)]
+
+    def _reach(self, end: int, system: int) -> None:
+        """The request whose newest unit stands before `end`: fold if it is over the budget."""
+        if self._size(system) <= self.budget or end == 0:
+            return
+        goal = self.fold.target * self.budget
+        limit = max(0, end - self.fold.newest)
+        first = self._lowest_repeat(end, limit, system, goal)
+        before = (self.cleared, self.argued, self.dropped)
+        self._advance(limit, system, goal)
+        if self._size(system) > self.budget:
+            self._advance(end - 1, system, self.budget)  # the newest units are too large to be spared
+        after = (self.cleared, self.argued, self.dropped)
+        touched = [old for old, new in zip(before, after, strict=True) if new > old] + first
+        if touched:
+            self.broke.append(self._report(end, min(touched)))
+
+    def _advance(self, limit: int, system: int, goal: float) -> None:
+        """Clear results, then arguments, then drop units, before the unit `limit`, until the goal is reached."""
+        while self._size(system) > goal and self.cleared < limit:
+            self._change(self.cleared, self.clear.results)
+            self.cleared += 1
+        while self._size(system) > goal and self.argued < min(self.cleared, limit):
+            self._change(self.argued, self.clear.arguments)
+            self.argued += 1
+        while self._size(system) > goal and self.dropped < limit:
+            self._forget(self.dropped)
+            self.dropped += 1
+
+    def _lowest_repeat(self, end: int, limit: int, system: int, goal: float) -> list[int]:
+        """Clear what a later call of this request read again; the lowest unit touched, if any."""
+        touched: list[int] = []
+        while self.repeats and self.repeats[0].again < end and self._size(system) > goal:
+            repeat = self.repeats.popleft()
+            if repeat.unit < limit and repeat.unit >= self.cleared and repeat.unit not in self.pinned:
+                self.total -= self.costs[repeat.unit]
+                self.costs[repeat.unit] -= self.clear.result(repeat.at, repeat.part, self.cost)
+                self.total += self.costs[repeat.unit]
+                touched.append(repeat.unit)
+        return [min(touched)] if touched else []
+
+    def _change(self, i: int, step: Callable[[int, Callable[[Message], int]], int]) -> None:
+        """Take a step of clearing in every message of a unit that is not pinned."""
+        if i in self.pinned or i < self.dropped:
+            return
+        saved = sum(step(at, self.cost) for at in self._places(self.units[i]))
+        self.costs[i] -= saved
+        self.total -= saved
+
+    def _forget(self, i: int) -> None:
+        if i not in self.pinned:
+            self.total -= self.costs[i]
+            self.costs[i] = 0
+        opener = self.openers[i + 1]
+        kept = opener is None or self._unit_at[opener] in self.pinned or self._unit_at[opener] > i
+        self.opener_cost = 0 if kept or opener is None else self.cost(self._opener(opener))
+
+    def _size(self, system: int) -> int:
+        return self.total + self.opener_cost + system
+
+    def _system(self, end: int) -> int:
+        """What the system messages before a position cost. Asked for ever later positions."""
+        while self._counted < end:
+            message = self.request.transcript[self._counted]
+            self._system_cost += self.cost(message) if message.is_system else 0
+            self._counted += 1
+        return self._system_cost
+
+    def _own(self, unit: Unit) -> int:
+        """What a unit costs whole, with the bridge that will stand before it where the provider wants one."""
+        transcript = self.request.transcript
+        bridged = unit.asks and unit.start > 0 and bool(transcript[unit.start - 1].results)
+        return sum(self.cost(transcript[at]) for at in self._places(unit)) + (self.bridge if bridged else 0)
+
+    def _places(self, unit: Unit) -> list[int]:
+        transcript = self.request.transcript
+        return [at for at in range(unit.start, unit.end) if not transcript[at].is_system]
+
+    def _unit_of(self) -> list[int]:
+        """The unit of each message; a system message has that of the unit before it."""
+        found: list[int] = []
+        for i, unit in enumerate(self.units):
+            found.extend([max(0, i - 1)] * (unit.start - len(found)))
+            found.extend([i] * (unit.end - len(found)))
+        found.extend([max(0, len(self.units) - 1)] * (len(self.request.transcript) - len(found)))
+        self._unit_at = found
+        return found
+
+    def _find_pinned(self) -> set[int]:
+        transcript = self.request.transcript
+        pinned = {
+            i
+            for i, unit in enumerate(self.units)
+            if any(transcript[at].extra.get(self.fold.pin) for at in range(unit.start, unit.end))
+        }
+        task = next((i for i, unit in enumerate(self.units) if unit.asks), None)
+        return pinned | {task} if self.fold.first and task is not None else pinned
+
+    def _find_openers(self) -> list[int | None]:
+        """For each number of dropped units the user message that has to stay: it opened the turn that is cut."""
+        found: list[int | None] = []
+        before: int | None = None
+        for unit in self.units:
+            found.append(None if self.request.transcript[unit.start].role == "user" and unit.asks else before)
+            for at in range(unit.start, unit.end):
+                if self.request.transcript[at].asks:
+                    before = at
+        return [*found, before]
+
+    def _is_mixed(self, at: int) -> bool:
+        return bool(self.request.transcript[at].results)
+
+    def _opener(self, at: int) -> Message:
+        message = self.request.transcript[at]
+        said = tuple([part for part in message.parts if type(part) is not ToolResult])
+        return message if len(said) == len(message.parts) else changed(message, parts=said)
+
+    def _drop(self, at: int, opener: int | None) -> Edit:
+        if at == opener:
+            return Edit(at, (self._opener(at),), OVER.code, "its results were dropped to fit the budget")
+        return Edit(at, (), OVER.code, "dropped to fit the budget")
+
+    def _is_gone(self, at: int, opener: int | None) -> bool:
+        unit = self._unit_at[at]
+        return unit < self.dropped and unit not in self.pinned and at != opener
+
+    def _report(self, end: int, lowest: int) -> Broke:
+        answered = self.units[end].start if end < len(self.units) else None
+        kept = self.request.index(self.units[lowest].start)
+        return Broke(None if answered is None else self.request.index(answered), kept or 0)
