@@ -350,3 +350,14 @@ def test_the_checker_finds_an_error_wherever_the_walker_does(messages: History, 
     found = [fault for fault in faults(messages, **PRESETS[profile]) if "key _" not in fault]
     if found:
         assert errors(messages, profile), found
+
+
+def test_ids_and_names_translate_back_whatever_else_was_mended() -> None:
+    half = {"id": "half", "type": "function", "function": {"name": None, "arguments": "{}"}}
+    good = {"id": "call_good", "type": "function", "function": {"name": "a.b", "arguments": "{}"}}
+    result = {"role": "tool", "tool_call_id": "call_good", "content": "ok"}
+    history = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "", "tool_calls": [half, good]}, result]
+    governed = legato.govern(history, profile="mistral")
+    [call] = governed.messages[1]["tool_calls"]
+    assert governed.ids == {call["id"]: "call_good"}
+    assert governed.tool_names == {call["function"]["name"]: "a.b"} == {"a_b": "a.b"}

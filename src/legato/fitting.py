@@ -87,7 +87,7 @@ def _shrunk(least: Draft, policy: Policy, budget: int) -> Draft:
         return mended
     for attempt in range(TRIES):
         goal = over if attempt < TRIES - 1 else mended.tokens()
-        edits = shrink.plan(least.request, goal, least.ledger.count)
+        edits = shrink.plan(least.request, goal, least.ledger.text)
         candidate = least.make(edits).mend(FAMILIES)
         short = candidate.tokens() - budget
         if short <= 0:

@@ -24,7 +24,7 @@ from legato.messages import Json, ToolCall
 from legato.policy import DEFAULT_OUTPUT, Policy
 from legato.profiles import Profile
 from legato.report import Ledger, Report
-from legato.rules import FAMILIES, LOCAL, Violation
+from legato.rules import FAMILIES, LOCAL, Violation, name
 from legato.tokens import RATES, counter
 
 
@@ -54,8 +54,11 @@ class Governed:
         return {new: old for old, new in [*calls, *defined] if old and new and old != new}
 
     def _calls(self) -> Iterator[tuple[ToolCall, ToolCall]]:
-        """Every call that a change touched, before and after."""
+        """Every call that was renamed, before and after."""
+        renamed = {rule.code for rule in name.TABLE}
         for change in self.report.changes:
+            if change.code not in renamed:
+                continue
             for old, new in zip(change.old, change.new, strict=False):
                 yield from zip(old.calls, new.calls, strict=False)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from math import ceil
 
 from legato import fit
 from legato.edits import HEAD, Edit, Request
@@ -29,12 +30,19 @@ RANGES = 4
 
 
 class Ledger:
-    """Tokens of requests, by one counter, and how a message is written. Each message object is counted once."""
+    """Tokens of requests, by one counter, and how a message is written. Each message object is counted once.
 
-    def __init__(self, count: Count, rates: Rates, encode: Callable[[Message], tuple[Json, ...]]) -> None:
+    `factor` is what the provider counts for one token of the counter. Each message and the head are rounded up by
+    themselves, so that an account still adds up.
+    """
+
+    def __init__(
+        self, count: Count, rates: Rates, encode: Callable[[Message], tuple[Json, ...]], factor: float = 1.0
+    ) -> None:
         self.count = count
         self.rates = rates
         self.encode = encode
+        self.factor = factor
         self._known: dict[int, tuple[Message, int]] = {}
 
     def message(self, message: Message) -> int:
@@ -42,7 +50,7 @@ class Ledger:
         known = self._known.get(id(message))
         if known is not None and known[0] is message:
             return known[1]
-        tokens = message_tokens(message, self.count, self.rates)
+        tokens = ceil(message_tokens(message, self.count, self.rates) * self.factor)
         self._known[id(message)] = (message, tokens)
         return tokens
 
@@ -55,7 +63,11 @@ class Ledger:
 
     def head(self, head: Fields) -> int:
         """Tokens of what is no message: tools, a system field, a response schema, the fixed overhead."""
-        return head_tokens(head, self.count, self.rates)
+        return ceil(head_tokens(head, self.count, self.rates) * self.factor)
+
+    def text(self, text: str) -> int:
+        """Tokens of one text, as the provider is expected to count it."""
+        return ceil(self.count(text) * self.factor)
 
 
 class Change:

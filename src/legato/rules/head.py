@@ -10,7 +10,7 @@ from legato.edits import HEAD, Edit, Request
 from legato.messages import Fields, Message, Part, Text, ToolCall, ToolResult, changed
 from legato.profiles import Profile
 from legato.rules.violation import Fix, Rule, Safety, Violation
-from legato.wire import tools
+from legato.wire import system, tools
 
 NO_TOOLS = Rule("BODY020", "empty-tools", "`tools` is an empty list.")
 UNDEFINED = Rule("BODY021", "tools-missing", "The history calls tools, and the request defines none.")
@@ -32,8 +32,9 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     if not profile.empty_tools and isinstance(config, dict) and config.get("tools") == []:
         rest = {key: value for key, value in head.items() if key != "toolConfig"}
         yield _violation(profile, NO_TOOLS, "empty_tools", "toolConfig has no tools", "drop the field", rest)
-    # A bare list cannot say that it has no tools: its caller may send them beside it.
-    if profile.tools_required and head and not head.get("tools") and not tools.names(head):
+    # A bare list, or one with its system text, cannot say that it has no tools: its caller may send them beside it.
+    whole = any(key not in system.FIELDS for key in head)
+    if profile.tools_required and whole and not head.get("tools") and not tools.names(head):
         yield from _undefined(request, profile)
     if profile.tools_max and len(tools.names(head)) > profile.tools_max:
         reason = f"{len(tools.names(head))} tools, at most {profile.tools_max} are taken"

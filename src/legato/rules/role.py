@@ -118,7 +118,10 @@ def _hoisted(request: Request, profile: Profile, body: int) -> Violation:
     reason = "system messages have a field of their own"
     head = system.add(request.head, [_text(message) for message in request.transcript[:body]], profile.format)
     edits = [Edit(HEAD, (), SYSTEM.code, f"{reason}: their text was moved there", head)]
-    edits.extend(Edit(at, (), SYSTEM.code, f"{reason}: moved there") for at in range(body))
+    alone = body == len(request.transcript)
+    for at in range(body):
+        left = (user(OPENER),) if alone and at == body - 1 else ()
+        edits.append(Edit(at, left, SYSTEM.code, f"{reason}: moved there"))
     where = request.index(0)
     fix = Fix("move it to the field", "safe", tuple(edits))
     return Violation(SYSTEM.code, where, reason, profile.severity("system"), f"[{where}]", fix)

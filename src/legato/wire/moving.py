@@ -10,9 +10,9 @@ from legato.edits import Request
 from legato.messages import Json, Message, Text
 from legato.wire import limits, tools
 from legato.wire.foreign import foreign
+from legato.wire.system import FIELDS as SYSTEM
 from legato.wire.system import JOINT
 
-SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
 LIMIT = {
     "openai-chat": "max_tokens",
     "openai-responses": "max_output_tokens",

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from legato.messages import Fields, Json
 
 JOINT = "\n\n"
+FIELDS = ("system", "instructions", "systemInstruction", "system_instruction")
+"""The fields of a body, in any format, that hold system text."""
 
 
 def add(head: Fields, texts: Sequence[str], form: str) -> Fields:
