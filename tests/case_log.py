@@ -211,3 +211,15 @@ def containers(value: Any) -> Iterator[Any]:
         yield value
         for inner in value.values() if isinstance(value, dict) else value:
             yield from containers(inner)
+
+
+def cut_batch(case: Case, items: list[Wire], window: int) -> int | None:
+    """How many calls of the batch are left when the items are cut to this window; None: they cannot be."""
+    request = {**case.request, "input": items}
+    budget = legato.Policy(window=window, max_output=0, reserve=0)
+    try:
+        governed = legato.govern(request, profile=case.profile, policy=budget)
+    except legato.OverBudget:
+        return None
+    assert holds(governed, [item["output"] for item in items if "output" in item])
+    return len(calls_before_outputs(governed.messages))

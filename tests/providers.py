@@ -59,10 +59,11 @@ def leading_systems(messages: Sequence[Wire]) -> Iterator[str]:
 def json_arguments(messages: Sequence[Wire]) -> Iterator[str]:
     for message in messages:
         for call in message.get("tool_calls") or ():
+            arguments = call["function"].get("arguments")
             try:
-                json.loads(call["function"]["arguments"])
-            except ValueError:
-                yield f"arguments {call['function']['arguments']!r}"
+                json.loads(arguments)
+            except (ValueError, TypeError):
+                yield f"arguments {arguments!r}"
 
 
 def no_developer(messages: Sequence[Wire]) -> Iterator[str]:

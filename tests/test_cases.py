@@ -16,13 +16,13 @@ import legato
 from case_log import (
     FILES,
     Case,
-    Wire,
     altered,
     alternates,
     answers,
     blocks,
     calls_before_outputs,
     containers,
+    cut_batch,
     dump,
     errors,
     fits,
@@ -33,6 +33,7 @@ from case_log import (
     pairs,
     policy,
     roles,
+    spent,
     texts,
     unchanged,
 )
@@ -161,18 +162,6 @@ def _(case: Case) -> None:
     said = [{"role": "assistant", "content": "All ten are read."}, {"role": "user", "content": "Which is longest?"}]
     kept = {cut_batch(case, [*whole, *after], window) for after in ([], said) for window in range(60, 2_400, 20)}
     assert kept == {None, 0, 10}
-
-
-def cut_batch(case: Case, items: list[Wire], window: int) -> int | None:
-    """How many calls of the batch are left when the items are cut to this window; None: they cannot be."""
-    request = {**case.request, "input": items}
-    budget = legato.Policy(window=window, max_output=0, reserve=0)
-    try:
-        governed = legato.govern(request, profile=case.profile, policy=budget)
-    except legato.OverBudget:
-        return None
-    assert holds(governed, [item["output"] for item in items if "output" in item])
-    return len(calls_before_outputs(governed.messages))
 
 
 @right("005")
@@ -326,7 +315,7 @@ def _(case: Case) -> None:
 
 @right("032")
 def _(case: Case) -> None:
-    """The case also wants the neighbours merged. The provider takes them (recorded), so the promise to leave it wins."""
+    """The case also wants the neighbours merged. The provider takes them (recorded): the promise to leave it wins."""
     sent = govern(case).messages
     assert all(message["content"] for message in sent)
     assert joins("\n".join(text for message in sent for text in texts(message)), case.items[::2])
@@ -571,7 +560,7 @@ def _(case: Case) -> None:
 @right("064")
 def _(case: Case) -> None:
     governed = govern(case)
-    assert governed.report.tokens_in <= 10_000 < governed.report.tokens_in + 500
+    assert spent(case.items) <= 10_000 < spent(case.items) + 500
     assert governed.body["max_tokens"] == 500
     assert fits(case, governed)
     assert governed.messages[-1] is case.items[-1]

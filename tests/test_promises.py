@@ -356,7 +356,8 @@ def test_ids_and_names_translate_back_whatever_else_was_mended() -> None:
     half = {"id": "half", "type": "function", "function": {"name": None, "arguments": "{}"}}
     good = {"id": "call_good", "type": "function", "function": {"name": "a.b", "arguments": "{}"}}
     result = {"role": "tool", "tool_call_id": "call_good", "content": "ok"}
-    history = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "", "tool_calls": [half, good]}, result]
+    turn = {"role": "assistant", "content": "", "tool_calls": [half, good]}
+    history = [{"role": "user", "content": "go"}, turn, result]
     governed = legato.govern(history, profile="mistral")
     [call] = governed.messages[1]["tool_calls"]
     assert governed.ids == {call["id"]: "call_good"}

@@ -290,7 +290,8 @@ def responses(body: Wire, *, contiguous: bool = False, bound: bool = True, names
     waiting: list[Any] = []
     searches: list[Any] = []
     calling, said = False, False
-    for at, (item, after) in enumerate(zip(items, [*items[1:], {}], strict=True)):
+    for at, item in enumerate(items):
+        after = items[at + 1] if at + 1 < len(items) else {}
         kind = item.get("type", "message")
         problems = list(_responses_message(item)) if kind == "message" else []
         if kind == "function_call":
@@ -301,7 +302,7 @@ def responses(body: Wire, *, contiguous: bool = False, bound: bool = True, names
             calling, said = True, False
         elif kind == "function_call_output":
             if item.get("call_id") in waiting:
-                waiting.remove(item["call_id"])
+                waiting.remove(item.get("call_id"))
             elif item.get("call_id") not in searches:
                 problems.append(f"no call for the output {item.get('call_id')!r}")
             if not isinstance(item.get("output"), str | list):

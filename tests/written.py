@@ -38,6 +38,8 @@ class Style:
     """Thoughts and first calls are signed."""
     names: bool = True
     """Results carry the name of their tool, where they can."""
+    marked: bool = False
+    """Every block that can carries a cache marker."""
 
 
 @dataclass
@@ -78,6 +80,8 @@ class Words:
     """The role of the model."""
     flat: bool
     """A lone text may be a plain string."""
+    marks: bool
+    """Blocks may carry a cache marker."""
     text: Callable[[str], Wire]
     image: Callable[[str], Wire]
     thought: Callable[[str, bool], Wire]
@@ -100,14 +104,23 @@ def _turns(history: History, words: Words) -> Written:
         for call in message.get("tool_calls") or ():
             names[call.get("id")] = call["function"].get("name")
         blocks = list(_blocks(message, at, names, words))
+        for block, _ in blocks:
+            if words.marks and words.style.marked and block["type"] != "thinking":
+                block["cache_control"] = {"type": "ephemeral"}
         joins = words.style.together if role == "tool" else words.style.joined and role == "user"
         if before == "tool" and joins and words.blocks in written.items[-1]:
             written.items[-1][words.blocks] += [block for block, _ in blocks]
             written.places[-1] += [place for _, place in blocks]
             continue
-        wire = {"assistant": words.model, "tool": "user", "developer": "system"}.get(role, role)
+        wire = {"assistant": words.model, "tool": "user"}.get(role, role)
         content: Any = [block for block, _ in blocks]
-        if words.flat and role != "tool" and isinstance(message.get("content"), str) and len(blocks) == 1:
+        if (
+            words.flat
+            and not words.style.marked
+            and role != "tool"
+            and isinstance(message.get("content"), str)
+            and len(blocks) == 1
+        ):
             content = message["content"]
         notes = {key: value for key, value in message.items() if key.startswith("_")}
         written.add({"role": wire, words.blocks: content, **notes}, *[place for _, place in blocks])
@@ -187,6 +200,7 @@ WORDS = {
         blocks="content",
         model="assistant",
         flat=True,
+        marks=True,
         text=lambda text: {"type": "text", "text": text},
         image=_claude_image,
         thought=_claude_thought,
@@ -204,6 +218,7 @@ WORDS = {
         blocks="content",
         model="assistant",
         flat=False,
+        marks=False,
         text=lambda text: {"text": text},
         image=lambda data: {"image": {"format": "png", "source": {"bytes": data}}},
         thought=_converse_thought,
@@ -214,6 +229,7 @@ WORDS = {
         blocks="parts",
         model="model",
         flat=False,
+        marks=False,
         text=lambda text: {"text": text},
         image=lambda data: {"inlineData": {"mimeType": "image/png", "data": data}},
         thought=lambda text, _: {"text": text, "thought": True},
@@ -298,3 +314,13 @@ def system_field(text: str, form: str) -> Wire:
         case "gemini":
             return {"systemInstruction": {"parts": [{"text": text}]}}
     return {FIELDS[form]: text}
+
+
+LIMITS: dict[str, Wire] = {
+    "openai-chat": {"max_tokens": 8},
+    "openai-responses": {"max_output_tokens": 8},
+    "anthropic": {"max_tokens": 8},
+    "bedrock": {"inferenceConfig": {"maxTokens": 8}},
+    "gemini": {"generationConfig": {"maxOutputTokens": 8}},
+}
+"""What makes a body a whole request: a limit of the output, in the words of each format."""

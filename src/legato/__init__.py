@@ -12,6 +12,7 @@ only mends it. Where to look: `pipeline.py` follows one request, `rules/` says w
 
 from __future__ import annotations
 
+from legato.calibration import Calibration
 from legato.errors import GovernanceError, OverBudget, PolicyError, UnknownProfile, Unrepairable, WireError
 from legato.pipeline import Governed, check, govern, repair
 from legato.policy import Policy
@@ -21,6 +22,7 @@ from legato.report import Change, Report
 from legato.rules import Violation
 
 __all__ = [
+    "Calibration",
     "Change",
     "GovernanceError",
     "Governed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from legato.edits import HEAD, Edit, Request, apply, disjoint
+from legato.edits import HEAD, Edit, Request, apply
 from legato.errors import GovernanceError, Unrepairable
 from legato.fit.fold import Broke
 from legato.profiles import Profile
@@ -66,7 +66,7 @@ class Draft:
         draft = self
         for _ in range(ROUNDS):
             errors = [violation for violation in family(draft.request, self.profile) if violation.severity == "error"]
-            edits = disjoint(edits_of(errors))
+            edits = edits_of(errors)
             if not edits:
                 if errors:
                     raise Unrepairable(errors)

@@ -82,11 +82,3 @@ def apply(request: Request, edits: Iterable[Edit]) -> Request:
         [new for at, old in enumerate(request.transcript) for new in (put[at].new if at in put else (old,))]
     )
     return Request(request.head if head is None else head, transcript, request.altered or head is not None)
-
-
-def disjoint(edits: Iterable[Edit]) -> list[Edit]:
-    """The edits without repeats, and without any that touches a place an earlier one touches."""
-    taken: dict[int, Edit] = {}
-    for edit in edits:
-        taken.setdefault(edit.at, edit)
-    return list(taken.values())

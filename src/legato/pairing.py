@@ -1,7 +1,8 @@
 """Which result answers which call.
 
 Matching is an ordered walk, a call at a time, never a set of ids: an id may come again in a later turn. A result
-answers the newest open call of its id before it, within one turn the first; then older open ones. With none open it
+answers the newest open call of its id before it, within one turn (a run of assistant messages) the first; then older
+open ones. With none open it
 is a duplicate if its id was called before, else an orphan. A call or result without an id matches only its like, by
 position.
 """
@@ -42,9 +43,11 @@ def match(transcript: Transcript) -> tuple[list[Call], list[tuple[int, int]]]:
     """The calls in order, each with its results (the first is its answer, more are duplicates), and the orphans."""
     calls: list[Call] = []
     orphans: list[tuple[int, int]] = []
-    open_calls: dict[str | None, list[deque[Call]]] = {}
+    open_calls: dict[str | None, list[tuple[int, deque[Call]]]] = {}
     newest: dict[str | None, Call] = {}
+    run = 0
     for at, message in enumerate(transcript):
+        run += not (at and message.role == transcript[at - 1].role == "assistant")
         for part, value in enumerate(message.parts):
             kind = type(value)
             if kind is ToolCall:
@@ -53,18 +56,18 @@ def match(transcript: Transcript) -> tuple[list[Call], list[tuple[int, int]]]:
                 calls.append(call)
                 key = value.id or None
                 turns = open_calls.setdefault(key, [])
-                if turns and turns[-1][0].at == at:
-                    turns[-1].append(call)
+                if turns and turns[-1][0] == run:
+                    turns[-1][1].append(call)
                 else:
-                    turns.append(deque((call,)))
+                    turns.append((run, deque((call,))))
                 newest[key] = call
             elif kind is ToolResult:
                 assert isinstance(value, ToolResult)
                 key = value.call_id or None
                 turns = open_calls.get(key, [])
                 if turns:
-                    turns[-1].popleft().results.append((at, part))
-                    if not turns[-1]:
+                    turns[-1][1].popleft().results.append((at, part))
+                    if not turns[-1][1]:
                         turns.pop()
                 elif key in newest:
                     newest[key].results.append((at, part))

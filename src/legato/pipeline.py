@@ -16,6 +16,7 @@ from functools import cached_property
 import msgspec
 
 from legato import profiles, wire
+from legato.calibration import Calibration
 from legato.draft import Draft
 from legato.edits import Request
 from legato.errors import WireError
@@ -109,11 +110,13 @@ def govern(
     format: str | None = None,  # noqa: A002 - the contract's word
     model: str | None = None,
     to: str | None = None,
+    calibration: Calibration | None = None,
 ) -> Governed:
     """The messages to send: legal for the provider, within the budget, and a report of every change.
 
     `messages` is a bare list or a whole body; it is never changed. `to` moves them: they are read as `format` (sniffed
-    without one) and written in the format `to`, for a `profile` of that format. Raises `WireError`, `UnknownProfile`,
+    without one) and written in the format `to`, for a `profile` of that format. `calibration` is what earlier answers
+    of the provider taught: it corrects counts and limit. Raises `WireError`, `UnknownProfile`,
     `PolicyError`, `Unrepairable` (only faults are left that the caller must decide), `OverBudget` (what must stay does
     not fit).
     """
@@ -127,9 +130,11 @@ def govern(
         source = format or wire.sniff(messages)
         before, left = wire.move(wire.read(messages, source, tools), to)
         remarks = [f"moved from {source} to {to}" + (f"; left behind: {', '.join(left)}" if left else "")]
-    ledger = _ledger(policy, target)
+    ledger = _ledger(policy, target, calibration)
     draft = Draft(before, (), target, ledger).mend(LOCAL)
     budget = _budget(policy, target, draft.request)
+    if budget is not None and calibration is not None:
+        budget = calibration.budget(budget)
     if policy.microcompact is not None:
         draft = draft.make(policy.microcompact.plan(draft.request, ledger.count))
     if budget is None or policy.fold is None:
@@ -181,9 +186,12 @@ def _target(payload: Json, profile: str | Profile | None, form: str | None, mode
     return msgspec.structs.replace(profile, format=form)
 
 
-def _ledger(policy: Policy, profile: Profile) -> Ledger:
+def _ledger(policy: Policy, profile: Profile, calibration: Calibration | None = None) -> Ledger:
+    """What counts: by the caller's own counter as it says, else by a public vocabulary, corrected for the family."""
     count: Callable[[str], int] = policy.counter or counter(profile.encoding)
-    return Ledger(count, RATES[profile.rates], wire.codec(profile.format).encode)
+    known = 1.0 if policy.counter is not None else profile.token_factor
+    factor = known if calibration is None else calibration.factor
+    return Ledger(count, RATES[profile.rates], wire.codec(profile.format).encode, factor)
 
 
 def _budget(policy: Policy, profile: Profile, request: Request) -> int | None:

@@ -41,6 +41,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
 
     rates: str = "openai-chat"
     """The set of token overheads (`tokens.cost.RATES`) that was measured for it, or stands in."""
+    token_factor: float = 1.0
+    """How many tokens of the provider's one of ours may be: what counts are corrected by until it has reported usage."""
 
     # calls and results
     results_in: Literal["tool", "user"] = "tool"
@@ -67,6 +69,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     """The kinds of media that a result may hold, and the model sees there."""
     media_in: tuple[str, ...] = ("system", "user", "assistant")
     """The roles whose messages may hold media (for results see `result_media`)."""
+    error_flags: bool = True
+    """A result may be flagged as an error, or as a success."""
     empty_error_results: bool = True
     """A result flagged as an error may be empty."""
 

@@ -96,14 +96,12 @@ def _null(message: Message, profile: Profile) -> Finding | None:
     """Content that is null, absent or `[]` where text is wanted. Beside calls null says nothing, rightly."""
     results = message.results
     if results:
-        if all(result.parts for result in results):
-            return None
         parts = tuple([_filled(part) if type(part) is ToolResult else part for part in message.parts])
+        if parts == message.parts:
+            return None
         new = changed(message, parts=parts)
-    elif message.calls or "content" not in message.extra:
-        return None
-    elif all(type(part) is Reasoning for part in message.parts):
-        new = changed(message, parts=(*message.parts, Text("", flat=True)), extra=_without(message.extra, "content"))
+    elif not message.parts:
+        new = changed(message, parts=(Text("", flat=True),), extra=_without(message.extra, "content"))
     else:
         return None
     reason = "the content is null or an empty list"
@@ -111,7 +109,7 @@ def _null(message: Message, profile: Profile) -> Finding | None:
 
 
 def _filled(result: ToolResult) -> ToolResult:
-    if result.parts:
+    if result.parts or "type" in result.extra:  # of a kind of its own, which may have no text
         return result
     return changed(result, parts=(Text("", flat=True),), extra=_without(result.extra, "content"))
 
@@ -225,17 +223,20 @@ def _fields(message: Message, profile: Profile) -> Finding | None:
 
 
 def _blank_blocks(message: Message, profile: Profile) -> Finding | None:
-    kept = tuple([part for part in message.parts if not (_is_block(part) and _is_blank(part.text, profile))])
+    kept = tuple(
+        [part for part in message.parts if not (_is_block(part, message, profile) and _is_blank(part.text, profile))]
+    )
     if len(kept) == len(message.parts):
         return None
     new = changed(message, parts=kept)
-    gone = [part for part in message.parts if _is_block(part) and _is_blank(part.text, profile)]
+    gone = [part for part in message.parts if _is_block(part, message, profile) and _is_blank(part.text, profile)]
     fact = "empty_text" if any(not part.text for part in gone) else "blank_text"
     return BLANK, "a text block is blank", "drop the block", (new,), profile.severity(fact), "safe"
 
 
-def _is_block(part: Part) -> TypeGuard[Text]:
-    return type(part) is Text and not part.flat
+def _is_block(part: Part, message: Message, profile: Profile) -> TypeGuard[Text]:
+    """Whether it is a text that is written as a block: as it came, or since other parts stand beside it."""
+    return type(part) is Text and (not part.flat or (wire.holds_parts(profile.format) and len(message.parts) > 1))
 
 
 Judge: TypeAlias = Callable[[Message, Profile], Finding | None]

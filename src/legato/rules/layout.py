@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from legato.edits import Edit, Request
-from legato.messages import Media, Message, Part, Text, ToolResult, Transcript, changed
+from legato.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, Transcript, changed
 from legato.pairing import Call, turns
 from legato.profiles import Profile
 from legato.rules.violation import Fix, Rule, Safety, Violation
@@ -19,8 +19,10 @@ MEDIA = Rule("PAIR009", "media-in-result", "A tool result holds media that the m
 ERROR = Rule("PAIR010", "empty-error-result", "A tool result that is flagged as an error is empty.")
 NAMELESS = Rule("PAIR011", "nameless-result", "A tool result does not carry the name of its tool.")
 BETWEEN = Rule("PAIR012", "interleaved-calls", "Something stands between the calls of one turn.")
-TABLE = (PARALLEL, BESIDE, MEDIA, ERROR, NAMELESS, BETWEEN)
+FLAGGED = Rule("PAIR013", "refused-error-flag", "A tool result says whether it failed, and the provider refuses that.")
+TABLE = (PARALLEL, BESIDE, MEDIA, ERROR, NAMELESS, BETWEEN, FLAGGED)
 
+STATUS = "status"
 KINDS = ("image", "audio", "video", "document")
 SEEN_BELOW = "[The {kind} follows below.]"
 """The text of a result whose only content was moved."""
@@ -41,6 +43,8 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
         yield from _between(request, calls, profile)
     if profile.result_names:
         yield from _nameless(request, calls, profile)
+    if not profile.error_flags:
+        yield from _flags(request, profile)
     if not profile.empty_error_results:
         yield from _empty_errors(request, profile)
     if len(profile.result_media) < len(KINDS):
@@ -104,14 +108,26 @@ def _between(request: Request, calls: list[Call], profile: Profile) -> Iterator[
     for _, turn in turns(request.transcript, calls, profile.pairs_by_run):
         places = range(turn[0].at, turn[-1].at + 1)
         run = [request.transcript[at] for at in places]
-        ordered = [*[message for message in run if not message.calls], *[message for message in run if message.calls]]
-        moved: dict[int, tuple[Message, ...]] = {
-            at: (new,) for at, new, old in zip(places, ordered, run, strict=True) if new is not old
+        if not any(_says(message) for message in run[1:]):
+            continue
+        said = [_split(message, says=True) for message in run if _says(message)]
+        edits = {
+            at: (_split(message, says=False),) if message.calls else () for at, message in zip(places, run, strict=True)
         }
-        if moved:
-            reason = "something stands between the calls of one turn"
-            title = "say it before them"
-            yield _violation(request, turn[0].at, profile, BETWEEN, "calls_contiguous", reason, title, moved)
+        edits[turn[0].at] = (*said, *edits[turn[0].at])
+        moved = {at: new for at, new in edits.items() if new != (request.transcript[at],)}
+        reason = "something stands between the calls of one turn"
+        yield _violation(request, turn[0].at, profile, BETWEEN, "calls_contiguous", reason, "say it before them", moved)
+
+
+def _says(message: Message) -> bool:
+    return any(not isinstance(part, ToolCall | Reasoning) for part in message.parts)
+
+
+def _split(message: Message, says: bool) -> Message:
+    """The message with only what it says, or with only its calls and their reasoning: itself if that is all of it."""
+    parts = tuple([part for part in message.parts if isinstance(part, ToolCall | Reasoning) is not says])
+    return message if len(parts) == len(message.parts) else changed(message, parts=parts)
 
 
 def _nameless(request: Request, calls: list[Call], profile: Profile) -> Iterator[Violation]:
@@ -131,6 +147,21 @@ def _nameless(request: Request, calls: list[Call], profile: Profile) -> Iterator
 
 def _with_name(part: Part, name: str | None) -> Part:
     return changed(part, name=name) if isinstance(part, ToolResult) and name else part
+
+
+def _flags(request: Request, profile: Profile) -> Iterator[Violation]:
+    for at, message in enumerate(request.transcript):
+        if any(result.error or STATUS in result.extra for result in message.results):
+            parts = tuple([_unflagged(part) for part in message.parts])
+            edits: dict[int, tuple[Message, ...]] = {at: (changed(message, parts=parts),)}
+            reason = "a result says whether it failed"
+            yield _violation(request, at, profile, FLAGGED, "error_flags", reason, "drop the flag", edits, "lossy")
+
+
+def _unflagged(part: Part) -> Part:
+    if not isinstance(part, ToolResult):
+        return part
+    return changed(part, error=False, extra={key: value for key, value in part.extra.items() if key != STATUS})
 
 
 def _empty_errors(request: Request, profile: Profile) -> Iterator[Violation]:

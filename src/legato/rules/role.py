@@ -98,6 +98,8 @@ def _systems(request: Request, profile: Profile) -> Iterator[Violation]:
         edits[0] = (merge(transcript[:body]),)
         reason = f"{body} system messages, only one is taken"
         yield _violation(SYSTEM, request, 1, reason, (profile, "system"), "join them", edits)
+    if profile.system == "none" and transcript and system.texts(request.head):
+        yield _folded(request, profile)
     for at in range(0 if profile.system == "none" else body, len(transcript)):
         message = transcript[at]
         allowed = profile.system.endswith("after-user") and at > 0 and _takes_system(transcript[at - 1])
@@ -108,6 +110,19 @@ def _systems(request: Request, profile: Profile) -> Iterator[Violation]:
             )
             title = "say it in a user message"
             yield _violation(SYSTEM, request, at, reason, (profile, "system"), title, {at: (late,)})
+
+
+def _folded(request: Request, profile: Profile) -> Violation:
+    """A system field becomes a reminder before everything else."""
+    reason = "the model takes no system text"
+    head = {key: value for key, value in request.head.items() if key not in system.FIELDS}
+    late = user(REMINDER.format(JOINT.join(system.texts(request.head))))
+    edits = (
+        Edit(HEAD, (), SYSTEM.code, f"{reason}: it is said in a user message", head),
+        Edit(0, (late, request.transcript[0]), SYSTEM.code, f"{reason}: it is said here"),
+    )
+    fix = Fix("say it in a user message", "safe", edits)
+    return Violation(SYSTEM.code, None, reason, profile.severity("system"), "system field", fix)
 
 
 def _takes_system(before: Message) -> bool:

@@ -25,6 +25,8 @@ TABLE = (REFUSED, MISSING, FOREIGN, ALONE, LOST, UNSIGNED, BOUND)
 
 NAMES = ("reasoning_content", "reasoning", "reasoning_details")
 """The message fields of chat APIs that hold reasoning; a null one is refused like a full one."""
+SEALED = frozenset(("data", "redactedContent"))
+"""The fields of reasoning that is only a blob, which has no signature by design."""
 SIGNATURES = ("thoughtSignature", "thought_signature")
 SAID_NOTHING = "(no answer)"
 """The text of a message that would hold nothing but reasoning."""
@@ -149,7 +151,7 @@ def _is_foreign(message: Message, model: object) -> bool:
     if isinstance(origin, dict) and isinstance(model, str) and origin.get("model") not in (None, model):
         return True
     thoughts = [part for part in message.parts if isinstance(part, Reasoning)]
-    return any(not part.signature and part.text for part in thoughts)
+    return any(not part.signature and SEALED.isdisjoint(part.extra) for part in thoughts)
 
 
 def _as_text(message: Message) -> Message:

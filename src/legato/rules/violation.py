@@ -67,8 +67,12 @@ def harmless(violations: Iterable[Violation]) -> set[int]:
 
 
 def edits_of(violations: Iterable[Violation]) -> list[Edit]:
-    """Every edit the violations' fixes hold, those of a shared fix once."""
-    return [edit for fix in _fixes(violations) for edit in fix.edits]
+    """The edits of all fixes that go together, at most one a place. A fix is made whole or, for now, not at all."""
+    put: dict[int, Edit] = {}
+    for fix in _fixes(violations):
+        if all(put.get(edit.at, edit) is edit for edit in fix.edits):
+            put.update((edit.at, edit) for edit in fix.edits)
+    return list(put.values())
 
 
 def _fixes(violations: Iterable[Violation]) -> list[Fix]:

@@ -102,6 +102,11 @@ def holds_text(form: str) -> bool:
     return form in TEXT_ARGUMENTS
 
 
+def holds_parts(form: str) -> bool:
+    """Whether calls and results are parts of a message's content, beside its texts."""
+    return form in INSIDE
+
+
 def takes_text(call: ToolCall, form: str) -> bool | None:
     """Whether the format holds the arguments of this call as text, else as a value; None: of a special kind."""
     if call.free or (form == "openai-responses" and "type" in call.extra):
@@ -124,8 +129,8 @@ def answer_fields(call: ToolCall, form: str) -> Fields:
 def write(request: Request, before: Request, payload: Json, form: str, moved: bool = False) -> Json:
     """The payload in the shape it came in: the same object if the request is the one that was read from it.
 
-    A bare list becomes a body only if the head was changed. The caller's notes are left out. `moved`: the payload is of
-    another format, so that only its being a list or a body counts.
+    A bare list becomes a body only if the head was changed, or tools moved with it. The caller's notes are left out.
+    `moved`: the payload is of another format, so that only its being a list or a body counts.
     """
     found = codec(form)
     noted = notes(before)
@@ -133,7 +138,8 @@ def write(request: Request, before: Request, payload: Json, form: str, moved: bo
         return payload
     items = [_bare(item) for message in request.transcript for item in found.encode(message)]
     if not isinstance(payload, dict):
-        return {**request.head, found.KEY: items} if request.altered else items
+        whole = request.altered or (moved and bool(request.head))
+        return {**request.head, found.KEY: items} if whole else items
     head = request.head if request.altered or moved else payload
     body = {key: items if key == found.KEY else value for key, value in head.items() if not _is_note(key)}
     return body if found.KEY in body else {**body, found.KEY: items}
@@ -167,6 +173,7 @@ __all__ = [
     "codec",
     "evidence",
     "foreign",
+    "holds_parts",
     "holds_text",
     "limits",
     "move",

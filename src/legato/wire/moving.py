@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from legato.edits import Request
 from legato.messages import Json, Message, Text
-from legato.wire import limits, tools
+from legato.wire import limits, system, tools
 from legato.wire.foreign import foreign
-from legato.wire.system import FIELDS as SYSTEM
-from legato.wire.system import JOINT
 
 LIMIT = {
     "openai-chat": "max_tokens",
@@ -29,8 +27,8 @@ TOOLS = ("tools", "toolConfig", "functions")
 def move(request: Request, to: str) -> tuple[Request, tuple[str, ...]]:
     """The request in the format `to`, and the fields of the head that stayed behind."""
     head = request.head
-    said = [text for key in SYSTEM for text in _system_texts(head.get(key))]
-    opening = (Message("system", (Text(JOINT.join(said), flat=True),)),) if said else ()
+    said = system.texts(head)
+    opening = (Message("system", (Text(system.JOINT.join(said), flat=True),)),) if said else ()
     transcript = tuple([new for message in request.transcript for new in foreign(message, to)])
     new: dict[str, Json] = {key: head[key] for key in SHARED if key in head}
     definitions = list(tools.definitions(head))
@@ -40,17 +38,6 @@ def move(request: Request, to: str) -> tuple[Request, tuple[str, ...]]:
     if limit is not None:
         holder = INNER.get(to)
         new.update({holder: {LIMIT[to]: limit}} if holder else {LIMIT[to]: limit})
-    known = {*SYSTEM, *SHARED, *TOOLS, *limits.FIELDS, *limits.HOLDERS}
+    known = {*system.FIELDS, *SHARED, *TOOLS, *limits.FIELDS, *limits.HOLDERS}
     left = tuple(sorted(key for key in head if key not in known))
     return Request(new, (*opening, *transcript)), left
-
-
-def _system_texts(value: Json) -> list[str]:
-    """The texts of a system field in any format: a string, a list of blocks, an object with parts."""
-    if isinstance(value, str):
-        return [value] if value else []
-    if isinstance(value, dict):
-        return _system_texts(value.get("parts")) if "parts" in value else _system_texts(value.get("text"))
-    if isinstance(value, list):
-        return [text for item in value for text in _system_texts(item)]
-    return []

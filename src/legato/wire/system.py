@@ -34,3 +34,19 @@ def _joined(old: Json, text: str) -> Json:
     if isinstance(old, list):
         return [*old, {"type": "text", "text": text}]
     return f"{old}{JOINT}{text}" if isinstance(old, str) and old else text
+
+
+def texts(head: Fields) -> list[str]:
+    """What the system fields of a head say, in any format."""
+    return [text for key in FIELDS for text in _texts(head.get(key))]
+
+
+def _texts(value: Json) -> list[str]:
+    """The texts of a system field in any format: a string, a list of blocks, an object with parts."""
+    if isinstance(value, str):
+        return [value] if value else []
+    if isinstance(value, dict):
+        return _texts(value.get("parts")) if "parts" in value else _texts(value.get("text"))
+    if isinstance(value, list):
+        return [text for item in value for text in _texts(item)]
+    return []
