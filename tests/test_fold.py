@@ -217,11 +217,13 @@ def test_on_recorded_sessions_the_cache_keeps_most_of_the_prefix() -> None:
 
 def _renamed(messages: list[Wire]) -> list[Wire]:
     """The session with tools of the document's names, so that its policy finds something to compact."""
-    return json.loads(
+    text = (
         json.dumps(messages)
         .replace('"name": "read"', '"name": "read_file"')
         .replace('"name": "bash"', '"name": "exec"')
-    )  # type: ignore[no-any-return]
+    )
+    renamed: list[Wire] = json.loads(text)
+    return renamed
 
 
 def _prefix_kept(messages: list[Wire], policy: legato.Policy) -> float:

@@ -11,7 +11,7 @@ from legato.edits import HEAD, Edit
 from legato.errors import OverBudget
 from legato.fit import shrink, snip
 from legato.fit.fold import ROOM, Walk, bridges
-from legato.policy import Policy
+from legato.policy import Policy, keeper
 from legato.rules import FAMILIES, size
 
 TRIES = 6
@@ -40,7 +40,7 @@ def fold(draft: Draft, policy: Policy, budget: int) -> Draft:
     room = max(1, int((budget - head) * ROOM))
     folded = draft
     if ledger.messages(draft.request.transcript) + bridges(draft.request, draft.profile, ledger.message) > room:
-        walk = Walk(draft.request, draft.profile, policy.fold, room, ledger.message, ledger.count)
+        walk = Walk(draft.request, draft.profile, policy.fold, room, ledger.message, ledger.count, keeper(policy))
         walk.run()
         folded = draft.make(walk.edits(), folds=walk.broke)
     whole = folded.mend(FAMILIES)
@@ -87,7 +87,7 @@ def _shrunk(least: Draft, policy: Policy, budget: int) -> Draft:
         return mended
     for attempt in range(TRIES):
         goal = over if attempt < TRIES - 1 else mended.tokens()
-        edits = shrink.plan(least.request, goal, least.ledger.text)
+        edits = shrink.plan(least.request, goal, least.ledger.text, keeper(policy))
         candidate = least.make(edits).mend(FAMILIES)
         short = candidate.tokens() - budget
         if short <= 0:

@@ -22,7 +22,7 @@ from legato.edits import Request
 from legato.errors import WireError
 from legato.fitting import cap, fit, fold
 from legato.messages import Json, ToolCall
-from legato.policy import DEFAULT_OUTPUT, Policy
+from legato.policy import DEFAULT_OUTPUT, Policy, keeper
 from legato.profiles import Profile
 from legato.report import Ledger, Report
 from legato.rules import FAMILIES, LOCAL, Violation, name
@@ -136,7 +136,7 @@ def govern(
     if budget is not None and calibration is not None:
         budget = calibration.budget(budget)
     if policy.microcompact is not None:
-        draft = draft.make(policy.microcompact.plan(draft.request, ledger.count))
+        draft = draft.make(policy.microcompact.plan(draft.request, ledger.count, keeper(policy)))
     if budget is None or policy.fold is None:
         whole = draft.mend(FAMILIES)
         if budget is not None and whole.tokens() > budget:

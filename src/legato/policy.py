@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import msgspec
 
 from legato.errors import PolicyError
 from legato.fit.fold import Fold
-from legato.fit.microcompact import Microcompact
+from legato.fit.microcompact import Keep, Microcompact
+from legato.recall import Store, open_store
 
 DEFAULT_OUTPUT = 4_096
 """The output that is reserved where neither the policy nor the request says how much may come."""
@@ -40,6 +42,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """How old results are replaced at once, whether or not there is room. None: they are not."""
     fold: Fold | None = None
     """How the cache-friendly cut is made. None: the oldest units are snipped at every request that is too long."""
+
+    recall: Store | str | None = None
+    """Where what is cut is kept: a store, or the path of one (see `legato.recall`). None: it is in the report only."""
 
     def __post_init__(self) -> None:
         for name in ("window", "max_output", "reserve"):
@@ -76,6 +81,18 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             raise PolicyError(f"no policy {str(source)!r}: neither a file nor one of {', '.join(PRESETS)}") from None
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as problem:
             raise PolicyError(f"{source}: {problem}") from problem
+
+
+@cache
+def _opened(path: str) -> Store:
+    return open_store(path)
+
+
+def keeper(policy: Policy) -> Keep | None:
+    """What keeps a text in the policy's store and gives its handle; None without a store."""
+    if policy.recall is None:
+        return None
+    return (_opened(policy.recall) if isinstance(policy.recall, str) else policy.recall).keep
 
 
 PRESETS: dict[str, Callable[[], Policy]] = {"document": Policy, "cache-friendly": Policy.cache_friendly}

@@ -13,7 +13,7 @@ import msgspec
 
 from legato.edits import Edit, Request
 from legato.errors import PolicyError
-from legato.fit.microcompact import STALE
+from legato.fit.microcompact import KEPT, STALE, Keep
 from legato.fit.shrink import MARKED
 from legato.messages import Json, Message, Part, Text, ToolCall, ToolResult, changed, text_of
 from legato.rules.pair import BACKFILL
@@ -39,7 +39,8 @@ class Clearing(msgspec.Struct, frozen=True, kw_only=True):
     arguments: bool = True
     """Whether long strings of arguments are cleared too."""
     placeholder: str = LINE
-    """What stands for a result: `{tool}` is the tool's name, `{tokens}` what the result took."""
+    """What stands for a result: `{tool}` is the tool's name, `{tokens}` what the result took. With a store it is
+    `KEPT`, which has the handle."""
 
     def __post_init__(self) -> None:
         try:
@@ -66,8 +67,10 @@ class Repeat(msgspec.Struct, frozen=True):
 class Cleared:
     """What has been cleared in one transcript so far."""
 
-    def __init__(self, request: Request, clearing: Clearing, count: Callable[[str], int]) -> None:
-        self.request, self.clearing, self.count = request, clearing, count
+    def __init__(
+        self, request: Request, clearing: Clearing, count: Callable[[str], int], keep: Keep | None = None
+    ) -> None:
+        self.request, self.clearing, self.count, self.keep = request, clearing, count, keep
         self.tools = {place: call.call.name for call in request.pairs[0] for place in call.results}
         self.new: dict[int, Message] = {}
         self.reasons: dict[int, tuple[Rule, str]] = {}
@@ -92,8 +95,14 @@ class Cleared:
         if text is None or text == BACKFILL or not self.clearing.takes(tool) or MARKED.search(text):
             return 0
         tokens = self.count(text)
-        line = self.clearing.placeholder.format(tool=tool or "The tool", tokens=tokens)
-        if tokens < self.clearing.min_tokens or self.count(line) >= tokens:
+        if tokens < self.clearing.min_tokens:
+            return 0
+        named = tool or "The tool"
+        if self.keep is None:
+            line = self.clearing.placeholder.format(tool=named, tokens=tokens)
+        else:
+            line = KEPT.format(tool=named, tokens=tokens, handle=self.keep(text))
+        if self.count(line) >= tokens:
             return 0
         new = changed(found, parts=(Text(line, flat=True),))
         return self._replace(at, part, new, STALE, f"an old result of {tool or 'a tool'}", cost)

@@ -17,6 +17,7 @@ import msgspec
 from legato.edits import Edit, Request
 from legato.errors import PolicyError
 from legato.fit import clear
+from legato.fit.microcompact import Keep
 from legato.fit.snip import OVER
 from legato.fit.units import Unit, units
 from legato.messages import Message, Text, ToolResult, changed
@@ -80,12 +81,13 @@ class Walk:
         budget: int,
         cost: Callable[[Message], int],
         count: Callable[[str], int],
+        keep: Keep | None = None,
     ) -> None:
         self.request, self.fold, self.cost = request, fold, cost
         self.budget = budget
         self.bridge = _bridge(profile, cost)
         self.units = units(request.transcript, profile)
-        self.clear = clear.Cleared(request, fold.clearing, count)
+        self.clear = clear.Cleared(request, fold.clearing, count, keep)
         self.pinned = self._find_pinned()
         self.openers = self._find_openers()
         self.costs: list[int] = []

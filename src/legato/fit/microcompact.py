@@ -26,6 +26,11 @@ TOOLS = (
     "list_exec_sessions",
 )
 PLACEHOLDER = "[{tool} result omitted from context]"
+KEPT = '[{tool} was done. Its result, {tokens:,} tokens, was left out to save context: recall("{handle}") returns it.]'
+"""What stands for a result that is kept in a store."""
+
+Keep = Callable[[str], str]
+"""Keeps a text and returns the handle under which it can be had again."""
 
 
 class Microcompact(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +53,8 @@ class Microcompact(msgspec.Struct, frozen=True, kw_only=True):
         except (KeyError, IndexError, ValueError) as problem:
             raise PolicyError(f"the placeholder {self.placeholder!r} may only name {{tool}}") from problem
 
-    def plan(self, request: Request, count: Callable[[str], int]) -> list[Edit]:
-        """One edit a message that holds a stale result."""
+    def plan(self, request: Request, count: Callable[[str], int], keep: Keep | None = None) -> list[Edit]:
+        """One edit a message that holds a stale result. With `keep` the placeholder says how to get it back."""
         transcript = request.transcript
         places = []
         for call in request.pairs[0]:
@@ -67,6 +72,10 @@ class Microcompact(msgspec.Struct, frozen=True, kw_only=True):
             line = self.placeholder.format(tool=tool)
             if text is None or not self._is_stale(text, line, count):
                 continue
+            if keep is not None:
+                line = KEPT.format(tool=tool, tokens=count(text), handle=keep(text))
+                if count(line) >= count(text):
+                    continue
             new.setdefault(at, {})[part] = changed(result, parts=(Text(line, flat=True),))
             reasons[at] = f"a result of {tool} older than the newest {self.keep}"
         return [

@@ -1,28 +1,26 @@
 """Cutting long texts in the middle, the last resort.
 
-Head and tail stay, a marker says how many tokens went. The longest texts go down to one common length, kind by kind:
-tool results, then string values of tool-call arguments, then unsigned assistant texts, then user texts. System
-messages and signed reasoning are never cut.
+`cutting` says what of a text stays. The longest texts go down to one common length, kind by kind: tool results, then
+string values of tool-call arguments, then unsigned assistant texts, then user texts. System messages and signed
+reasoning are never cut.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 
 import msgspec
 
 from legato.edits import Edit, Request
+from legato.fit import cutting
+from legato.fit.cutting import MARKER_TOKENS, Count, cut
 from legato.messages import Json, Message, Part, Reasoning, Text, ToolCall, ToolResult, changed
 from legato.rules.violation import Rule
 
 LONG = Rule("SIZE003", "text-over-budget", "A text that has to stay is longer than the budget allows.")
 
-MARKER = "\n[… {tokens:,} tokens omitted …]\n"
-MARKED = re.compile(r"\[… [\d,]+ tokens omitted …\]")
-MARKER_TOKENS = 12
-"""What a marker costs at most, for choosing a length; the cut itself is counted."""
+MARKED = cutting.MARKED
 
 DEEPEST = 64
 """Strings of arguments that are nested deeper are left alone."""
@@ -33,7 +31,6 @@ LEAST = (0, 0, 0, 16)
 Kinds: tool results, arguments, assistant texts, user texts.
 """
 
-Count = Callable[[str], int]
 Path = tuple[int | str, ...]
 
 
@@ -56,9 +53,13 @@ def leaves(request: Request, count: Count) -> list[Leaf]:
     return found
 
 
-def plan(request: Request, over: int, count: Count) -> list[Edit]:
-    """Edits that save at least `over` tokens if cutting texts can; else all it can."""
+def plan(request: Request, over: int, count: Count, keep: Callable[[str], str] | None = None) -> list[Edit]:
+    """Edits that save at least `over` tokens if cutting texts can; else all it can.
+
+    `keep` keeps the whole of a text that is cut; the reason then names the handle.
+    """
     chosen: dict[int, dict[Path, str]] = {}
+    kept: dict[int, list[str]] = {}
     found = leaves(request, count)
     for kind, least in enumerate(LEAST):
         if over <= 0:
@@ -70,29 +71,9 @@ def plan(request: Request, over: int, count: Count) -> list[Edit]:
                 text = cut(leaf.text, length, count)
                 over -= leaf.tokens - count(text)
                 chosen.setdefault(leaf.at, {})[leaf.path] = text
-    return [_edit(request.transcript[at], at, texts) for at, texts in chosen.items()]
-
-
-def cut(text: str, tokens: int, count: Count) -> str:
-    """The text with its middle out, head and tail about `tokens` long together; itself if that saves nothing."""
-    total = count(text)
-    low, high = 0, min(len(text), len(text) * 3 * tokens // max(total, 1) + 64)
-    best = _joined(text, 0, total, count)
-    for _ in range(12):
-        keep = (low + high) // 2
-        candidate = _joined(text, keep, total, count)
-        if count(candidate) <= tokens + MARKER_TOKENS:
-            low, best = keep, candidate
-        else:
-            high = keep
-        if high - low <= max(8, high // 50):
-            break
-    return best if count(best) < total else text
-
-
-def _joined(text: str, keep: int, total: int, count: Count) -> str:
-    head, tail = text[: (keep + 1) // 2], text[len(text) - keep // 2 :]
-    return head + MARKER.format(tokens=max(0, total - count(head) - count(tail))) + tail
+                if keep is not None:
+                    kept.setdefault(leaf.at, []).append(keep(leaf.text))
+    return [_edit(request.transcript[at], at, texts, kept.get(at, [])) for at, texts in chosen.items()]
 
 
 def _length(sizes: list[int], over: int) -> int:
@@ -149,15 +130,16 @@ def _strings(value: Json) -> Iterator[tuple[Path, str]]:
             todo.extend(((*path, at), inner) for at, inner in enumerate(here))
 
 
-def _edit(message: Message, at: int, texts: dict[Path, str]) -> Edit:
+def _edit(message: Message, at: int, texts: dict[Path, str], handles: list[str]) -> Edit:
     parts: list[Part] = list(message.parts)
     for place in dict.fromkeys(path[0] for path in texts):
         assert isinstance(place, int)
         inside = {path[1:]: text for path, text in texts.items() if path[0] == place}
         parts[place] = _replaced(parts[place], inside)
-    return Edit(
-        at, (changed(message, parts=tuple(parts)),), LONG.code, "a text was cut in the middle to fit the budget"
-    )
+    reason = "a text was cut in the middle to fit the budget"
+    if handles:
+        reason += f"; the whole of it is kept as {', '.join(handles)}"
+    return Edit(at, (changed(message, parts=tuple(parts)),), LONG.code, reason)
 
 
 def _replaced(part: Part, texts: dict[Path, str]) -> Part:

@@ -42,7 +42,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     rates: str = "openai-chat"
     """The set of token overheads (`tokens.cost.RATES`) that was measured for it, or stands in."""
     token_factor: float = 1.0
-    """How many tokens of the provider's one of ours may be: what counts are corrected by until it has reported usage."""
+    """How many tokens of the provider's one of ours may be: it corrects counts until there is reported usage."""
 
     # calls and results
     results_in: Literal["tool", "user"] = "tool"

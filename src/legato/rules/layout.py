@@ -111,9 +111,9 @@ def _between(request: Request, calls: list[Call], profile: Profile) -> Iterator[
         if not any(_says(message) for message in run[1:]):
             continue
         said = [_split(message, says=True) for message in run if _says(message)]
-        edits = {
-            at: (_split(message, says=False),) if message.calls else () for at, message in zip(places, run, strict=True)
-        }
+        edits: dict[int, tuple[Message, ...]] = {}
+        for at, message in zip(places, run, strict=True):
+            edits[at] = (_split(message, says=False),) if message.calls else ()
         edits[turn[0].at] = (*said, *edits[turn[0].at])
         moved = {at: new for at, new in edits.items() if new != (request.transcript[at],)}
         reason = "something stands between the calls of one turn"
