@@ -300,6 +300,13 @@ def test_govern_takes_a_policy_by_name_or_file(tmp_path: Path) -> None:
     named = run("govern", file, "--policy", "document", "--window", "2800", "--max-output", "500")
     assert named.returncode == 0
     assert len(json.loads(named.stdout)) < len(LOOP)
+    policy.write_text("window = 2800\nmax_output = 500\n[fold]\ntarget = 0.4\n", encoding="utf-8")
+    folded = run("govern", file, "--policy", policy)
+    assert "cache: folded" in folded.stderr
+    policy.write_text("window = 2800\n[fold]\ntaget = 0.4\n", encoding="utf-8")
+    misspelt = run("govern", file, "--policy", policy)
+    assert (misspelt.returncode, misspelt.stdout) == (2, "")
+    assert "taget" in misspelt.stderr
     unknown = run("govern", file, "--policy", "no-such-policy")
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert "no-such-policy" in unknown.stderr
@@ -397,3 +404,26 @@ def test_wrong_usage_exits_2_and_says_so_on_stderr(arguments: tuple[str, ...]) -
     done = run(*arguments, stdin=json.dumps(LEGAL))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.strip()
+
+
+def test_to_moves_a_conversation_to_another_wire_format(tmp_path: Path) -> None:
+    call = {"id": "c.1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    history = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c.1", "content": "done"},
+    ]
+    file = tmp_path / "chat.json"
+    file.write_text(json.dumps(history), encoding="utf-8")
+    moved = run("govern", file, "--to", "anthropic", "--profile", "anthropic")
+    assert moved.returncode == 0, moved.stderr
+    sent = json.loads(moved.stdout)
+    assert [block["type"] for block in sent[1]["content"]] == ["tool_use"]
+    assert [block["type"] for block in sent[2]["content"]] == ["tool_result"]
+    assert "moved from openai-chat to anthropic" in moved.stderr
+    unknown = run("govern", file, "--to", "telegraph")
+    assert unknown.returncode == 2
+    assert "anthropic" in unknown.stderr
+    mismatch = run("govern", file, "--profile", "anthropic")
+    assert mismatch.returncode == 2
+    assert "looks like openai-chat" in mismatch.stderr

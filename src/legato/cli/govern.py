@@ -42,6 +42,7 @@ examples:
   legato govern session.json --profile mistral > governed.json
   legato govern session.json --window 128000 --max-output 4096 -o governed.json
   legato govern session.json --diff > /dev/null      look at what would change
+  legato govern session.json --to anthropic --profile anthropic
   legato govern logs.jsonl -o logs.jsonl --json      in place, the report as JSON
 
 exit code: 0 done, 2 cannot be read, governed or written, or wrong usage"""
@@ -63,6 +64,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--profile", metavar="P", help='whose rules: a provider or provider:model ("legato profiles" lists them)'
     )
     parser.add_argument("--wire", metavar="W", help="the wire format, where it is not the profile's own")
+    parser.add_argument("--to", metavar="W", help="move it to this wire format, for a profile of that format")
     parser.add_argument("--window", type=_tokens, metavar="N", help="tokens of input and output together")
     parser.add_argument("--max-output", type=_tokens, metavar="N", help="tokens kept free for the answer")
     parser.add_argument("--policy", metavar="NAME|FILE", help="how it is made to fit: a name, or a TOML file")
@@ -79,6 +81,8 @@ def run(options: argparse.Namespace) -> int:
         profiles.get(options.profile)  # a wrong name is said before anything is read
     if options.wire is not None:
         wire.codec(options.wire)
+    if options.to is not None:
+        wire.codec(options.to)
     policy = _policy(options)
     pieces: list[bytes] = []
     done: list[Outcome] = []
@@ -141,7 +145,9 @@ def _govern(
 ) -> tuple[legato.Governed, bytes]:
     """What to send, and the bytes of it. Raises `Failure` with the place."""
     try:
-        governed = legato.govern(conversation.payload, profile=options.profile, policy=policy, format=options.wire)
+        governed = legato.govern(
+            conversation.payload, profile=options.profile, policy=policy, format=options.wire, to=options.to
+        )
         return governed, conversation.put(governed.body)
     except Unrepairable as problem:
         found = [each for each in problem.violations if isinstance(each, Violation)]

@@ -27,7 +27,7 @@ SHORT = "[{tokens:,} tokens left out]"
 Cost = Callable[[Message], int]
 
 
-class Clearing(msgspec.Struct, frozen=True, kw_only=True):
+class Clearing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which results and arguments are cleared, and what stands for them."""
 
     include: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ ROOM = 0.99
 """The share of the budget that is filled: what the last repair may add is only known when it is done."""
 
 
-class Fold(msgspec.Struct, frozen=True, kw_only=True):
+class Fold(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the cut is made. Shares are of the budget."""
 
     target: float = 0.5

@@ -33,7 +33,7 @@ Keep = Callable[[str], str]
 """Keeps a text and returns the handle under which it can be had again."""
 
 
-class Microcompact(msgspec.Struct, frozen=True, kw_only=True):
+class Microcompact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which results are replaced, and by what. The defaults are the document's, and only they replace at any price."""
 
     tools: tuple[str, ...] = TOOLS
