@@ -7,9 +7,10 @@ MAKEFLAGS += --no-print-directory
 
 PYTHONS := python3.13 python3.12 python3.11 python3
 BIN := .venv/bin
+ORACLES := mistral templates llama_server sdk_types javascript
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input install
 
-.PHONY: help run test test-long check bench clean
+.PHONY: help run test test-long check bench oracles peers clean
 
 help: ## show these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -31,8 +32,14 @@ check: .venv/installed-check ## lint, types, and which module may import which
 bench: .venv/installed ## what governing costs, against json.dumps of the same messages
 	@$(BIN)/python bench/govern.py
 
+oracles: .venv/installed-oracles ## what programs nobody here wrote say of legato's output (docs/oracles.md)
+	@status=0; for oracle in $(ORACLES); do PYTHONPATH=tests $(BIN)/python oracles/$$oracle.py || status=1; done; exit $$status
+
+peers: .venv/installed-peers ## damaged histories through legato and four others that repair them
+	@PYTHONPATH=tests:oracles $(BIN)/python peers/fuzz.py
+
 clean: ## remove .venv, caches and builds
-	rm -rf .venv dist build .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .oracles dist build .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 # What is installed is as new as pyproject.toml, or it is installed again.
 
@@ -60,4 +67,14 @@ clean: ## remove .venv, caches and builds
 .venv/installed-check: .venv/installed-test
 	@echo "installing what the checks need"
 	@$(PIP) --group check
+	@touch $@
+
+.venv/installed-oracles: .venv/installed
+	@echo "installing the oracles"
+	@$(PIP) --group oracles
+	@touch $@
+
+.venv/installed-peers: .venv/installed
+	@echo "installing the peers"
+	@$(PIP) --group peers
 	@touch $@
