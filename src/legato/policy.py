@@ -24,7 +24,7 @@ DEFAULT_OUTPUT = 4_096
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A policy as a TOML file states it: the fields of `Policy` that are no code. A `[fold]` replaces the compacting."""
+    """A policy as a TOML file states it: the fields of `Policy` that are no code. `[fold]` replaces compacting."""
 
     window: int | None = None
     max_output: int | None = None
