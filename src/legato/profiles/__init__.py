@@ -85,6 +85,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     """There must be a user message that is more than tool results."""
     closes_with: Literal["any", "user", "removed"] = "any"
     """What to do with an assistant message at the end: keep it, have a user message follow it, or remove it."""
+    assistants_at_end: bool = True
+    """Several assistant messages may stand at the end."""
     prefix_flag: str = ""
     """The field that marks an assistant message at the end as a prefill, which is then accepted."""
     prefill_space: bool = True

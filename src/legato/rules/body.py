@@ -17,7 +17,7 @@ from legato.wire import shape
 NOTHING = Rule("BODY001", "empty-request", "There is no message at all.")
 EMPTY = Rule("BODY002", "empty-message", "A message says nothing and calls nothing.")
 NULL = Rule("BODY003", "null-content", "The content is null or an empty list where the provider wants text.")
-NO_CALLS = Rule("BODY004", "empty-tool-calls", "`tool_calls` is an empty list.")
+NO_CALLS = Rule("BODY004", "empty-tool-calls", "`tool_calls` is null or an empty list.")
 ARGUMENTS = Rule("BODY005", "arguments-not-an-object", "The arguments of a past call are not a JSON object.")
 SURROGATE = Rule("BODY006", "lone-surrogate", "A text holds half of a surrogate pair, which no encoding can carry.")
 BLANK = Rule("BODY007", "blank-text-block", "A text block holds nothing, or nothing but white space.")
@@ -119,10 +119,17 @@ def _without(extra: Fields, key: str) -> Fields:
 
 
 def _no_calls(message: Message, profile: Profile) -> Finding | None:
-    if message.extra.get("tool_calls") != []:
+    if "tool_calls" not in message.extra or message.extra["tool_calls"]:
         return None
     new = changed(message, extra=_without(message.extra, "tool_calls"))
-    return NO_CALLS, "tool_calls is an empty list", "drop the field", (new,), profile.severity("empty_calls"), "safe"
+    return (
+        NO_CALLS,
+        "tool_calls is null or an empty list",
+        "drop the field",
+        (new,),
+        profile.severity("empty_calls"),
+        "safe",
+    )
 
 
 def _arguments(message: Message, profile: Profile) -> Finding | None:

@@ -45,7 +45,9 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     if profile.system != "anywhere":
         yield from _systems(request, profile)
     if profile.alternates:
-        yield from _repeats(request, profile)
+        yield from _repeats(request, profile, "alternates")
+    elif not profile.assistants_at_end:
+        yield from _repeats(request, profile, "assistants_at_end")
     if request.transcript:
         yield from _last(request, profile)
         yield from _first(request, profile)
@@ -146,15 +148,16 @@ def _text(message: Message) -> str:
     return JOINT.join(part.text for part in message.parts if isinstance(part, Text))
 
 
-def _repeats(request: Request, profile: Profile) -> Iterator[Violation]:
-    """Runs of user or assistant messages. Every fault of a run has the run's one fix."""
+def _repeats(request: Request, profile: Profile, fact: str) -> Iterator[Violation]:
+    """Runs of user or assistant messages, or only one at the end. Every fault of a run has the run's one fix."""
     for start, run in _runs(request, profile):
-        if len(run) < 2:
+        at_end = start + len(run) == len(request.transcript) and run[0].role == "assistant"
+        if len(run) < 2 or not (at_end or fact == "alternates"):
             continue
         edits: dict[int, tuple[Message, ...]] = dict.fromkeys(range(start + 1, start + len(run)), ())
         edits[start] = (merge(run),)
         reason = f"{len(run)} {run[0].role} messages in a row"
-        first = _violation(REPEAT, request, start + 1, reason, (profile, "alternates"), "merge them", edits)
+        first = _violation(REPEAT, request, start + 1, reason, (profile, fact), "merge them", edits)
         yield first
         for place in range(start + 2, start + len(run)):
             where = request.index(place)
