@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from legato import GovernanceError
@@ -33,6 +33,7 @@ def pages(text: str, **asked: Any) -> list[Recalled]:
         assert f"start={start}" in found[-1].note
         assert start > found[-1].last
         found.append(page(text, **{**asked, "start": start}))
+        assert found[-1].first == start
     return found
 
 
@@ -116,6 +117,7 @@ PATTERNS = st.builds(
     "".join,
     st.tuples(
         st.sampled_from(["", "(?i)", "(?a)", "(?im)(?s)"]),
+        st.sampled_from(["", "^"]),
         st.recursive(
             st.sampled_from([*ATOMS, *EDGES]),
             lambda inner: st.one_of(
@@ -125,6 +127,7 @@ PATTERNS = st.builds(
             ),
             max_leaves=8,
         ),
+        st.sampled_from(["", "$"]),
     ),
 )
 ANYTHING = st.text(st.sampled_from(r"ab.*+?|()[]^$\bdW{}12,-:P<>=!iéA"), max_size=12)
@@ -132,6 +135,10 @@ LINES = st.lists(st.text(st.sampled_from("abAé_1-. \u2028"), max_size=8), min_s
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
+@example("^a*$", ["aaa", "aab"])
+@example("a{+b{}{1{,", ["a{{b{}{1{,"])
+@example("(?i)^[a-c]é$", ["BÉ", "b"])
+@example(r"(?a)^\w$", ["é", "a"])
 @given(pattern=PATTERNS | ANYTHING, lines=LINES)
 def test_a_search_finds_the_lines_that_re_finds(pattern: str, lines: list[str]) -> None:
     text = "\n".join(lines)
@@ -206,6 +213,7 @@ def test_a_pattern_that_stalls_re_is_answered(pattern: str, text: str) -> None:
         ("(?P<x>a)(?P=x)", "backreferences"),
         ("(?>a)", "atomic groups"),
         ("a++", "possessive repeats"),
+        ("^a{2}+$", "possessive repeats"),
         ("(?x) a", "flags other than"),
         ("(?i:a)", "flags other than"),
         ("(a", "no regular expression"),

@@ -24,7 +24,7 @@ OVERHEAD = 5
 """What making a state costs besides, in nodes."""
 
 TOKEN = re.compile(
-    r"""(?P<repeat>(?:[*+?]|\{(?P<low>[0-9]*),(?P<high>[0-9]*)\}|\{(?P<exact>[0-9]+)\})\??)(?!\+)
+    r"""(?P<repeat>(?:[*+?]|\{(?P<low>[0-9]*),(?P<high>[0-9]*)\}|\{(?P<exact>[0-9]+)\})(?P<mode>[?+]?))
     |(?P<edge>[\^$]|\\[AbBZz])
     |(?P<char>\[\^?\]?(?:\\.|[^\]\\])*\]|\\(?:x..|u.{4}|U.{8}|N\{[^}]*\}|0[0-7]{0,2}|[0-3][0-7]{2}|[^0-9])|[^\\()|*+?])
     |(?P<group>\((?:\?:|\?P<\w+>|(?!\?)))""",
@@ -160,7 +160,7 @@ class Pattern:
         items: list[Build] = []
         while self._at < len(self._source) and self._source[self._at] not in "|)":
             token = TOKEN.match(self._source, self._at)
-            if token is None:
+            if token is None or token["mode"] == "+":
                 raise QueryError(f"the pattern has {self._source[self._at :][:8]!r}: {REFUSED}")
             self._at = token.end()
             if token["repeat"]:
