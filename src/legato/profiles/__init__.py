@@ -69,6 +69,10 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     """The kinds of media that a result may hold, and the model sees there."""
     media_in: tuple[str, ...] = ("system", "user", "assistant")
     """The roles whose messages may hold media (for results see `result_media`)."""
+    server_tools: bool = False
+    """The provider runs tools of its own, and refuses a call of them without its result, or the reverse."""
+    tools_declared: bool = True
+    """A past call of a tool that the request does not define does no harm."""
     error_flags: bool = True
     """A result may be flagged as an error, or as a success."""
     empty_error_results: bool = True

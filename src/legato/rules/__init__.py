@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from legato.edits import Request
 from legato.profiles import Profile
-from legato.rules import body, head, items, layout, media, name, pair, role, size, think
+from legato.rules import body, head, items, layout, media, name, pair, role, server, size, think
 from legato.rules.violation import Fix, Rule, Violation
 
 Family = Callable[[Request, Profile], Iterator[Violation]]
@@ -19,6 +19,7 @@ Family = Callable[[Request, Profile], Iterator[Violation]]
 LOCAL: tuple[Family, ...] = (
     pair.find,
     layout.find,
+    server.find,
     name.find,
     think.find,
     items.find,
@@ -34,7 +35,7 @@ FAMILIES: tuple[Family, ...] = (*LOCAL, role.find)
 
 RULES: dict[str, Rule] = {
     rule.code: rule
-    for module in (pair, layout, name, think, items, body, media, head, role, size)
+    for module in (pair, layout, server, name, think, items, body, media, head, role, size)
     for rule in module.TABLE
 }
 

@@ -22,7 +22,8 @@ from legato.wire import tools
 REUSED = Rule("NAME001", "reused-call-id", "Two calls share an id where ids must differ.")
 BAD_ID = Rule("NAME002", "bad-call-id", "The id of a call is missing, too long, or of letters the provider refuses.")
 BAD_NAME = Rule("NAME003", "bad-tool-name", "The name of a tool has letters or a length the provider refuses.")
-TABLE = (REUSED, BAD_ID, BAD_NAME)
+UNDECLARED = Rule("NAME004", "undeclared-tool", "The history calls a tool that the request does not define.")
+TABLE = (REUSED, BAD_ID, BAD_NAME, UNDECLARED)
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 ID_LENGTH = 9
@@ -36,6 +37,8 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
         yield from _ids(request, calls, profile)
     if profile.name_shape is not None or profile.reserved_names:
         yield from _names(request, profile.name_shape or ANY, profile)
+    if not profile.tools_declared:
+        yield from _undeclared(request, calls)
 
 
 def _ids(request: Request, calls: list[Call], profile: Profile) -> Iterator[Violation]:
@@ -135,6 +138,18 @@ def _names(request: Request, shape: re.Pattern[str], profile: Profile) -> Iterat
             edit = Edit(at, (_with_names(message, new),), BAD_NAME.code, reason)
             where = request.index(at)
             yield _bad_name(where, f"[{where}]", reason, edit, profile)
+
+
+def _undeclared(request: Request, calls: list[Call]) -> Iterator[Violation]:
+    """A warning: the model may call it again, and the provider then ends the answer with an error."""
+    defined = set(tools.names(request.head))
+    if not defined:
+        return
+    for call in calls:
+        if call.call.name and call.call.name not in defined:
+            where = request.index(call.at)
+            reason = f"{call.call.name} is called, and not among the tools of the request"
+            yield Violation(UNDECLARED.code, where, reason, "warning", f"[{where}]")
 
 
 def _bad_name(at: int | None, place: str, reason: str, edit: Edit, profile: Profile) -> Violation:

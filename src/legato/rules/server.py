@@ -1,0 +1,72 @@
+"""PAIR, third part: tools that the provider runs itself.
+
+Their calls and results are blocks of the assistant's own messages. A call still open in the newest assistant turn is
+in flight, and legal; an older one without its result, and a result without a call before it, are refused for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from legato.edits import Edit, Request
+from legato.messages import Message, Opaque, Part, changed
+from legato.profiles import Profile
+from legato.rules.violation import Fix, Rule, Violation
+
+UNPAIRED = Rule(
+    "PAIR014", "unpaired-server-tool", "A call of a tool that the provider runs and its result are not both there."
+)
+TABLE = (UNPAIRED,)
+
+CALLS = ("server_tool_use", "mcp_tool_use")
+RESULT = "_tool_result"
+"""How the type of a result ends; those of the client are no `Opaque` parts."""
+
+
+def find(request: Request, profile: Profile) -> Iterator[Violation]:
+    """Calls without a result, those of the newest turn apart, and results without a call before them."""
+    if not profile.server_tools:
+        return
+    answered = {_answers(part) for message in request.transcript for part in message.parts} - {None}
+    newest = max((at for at, message in enumerate(request.transcript) if message.role == "assistant"), default=0)
+    while newest > 0 and request.transcript[newest - 1].role == "assistant":
+        newest -= 1
+    called: set[str] = set()
+    for at, message in enumerate(request.transcript):
+        kept: list[Part] = []
+        for part in message.parts:
+            call, result = _calls(part), _answers(part)
+            if call is not None:
+                called.add(call)
+            lost = (call is not None and call not in answered and at < newest) or (
+                result is not None and result not in called
+            )
+            if not lost:
+                kept.append(part)
+        if len(kept) < len(message.parts):
+            yield _violation(request, at, profile, message, kept)
+
+
+def _violation(request: Request, at: int, profile: Profile, message: Message, kept: list[Part]) -> Violation:
+    where = request.index(at)
+    reason = "a call of the provider's own tool has no result, or a result no call"
+    edit = Edit(at, (changed(message, parts=tuple(kept)),) if kept else (), UNPAIRED.code, reason)
+    fix = Fix("drop it", "lossy", (edit,))
+    return Violation(UNPAIRED.code, where, reason, profile.severity("server_tools"), f"[{where}]", fix)
+
+
+def _calls(part: Part) -> str | None:
+    return _text(part, "id") if _kind(part) in CALLS else None
+
+
+def _answers(part: Part) -> str | None:
+    return _text(part, "tool_use_id") if _kind(part).endswith(RESULT) else None
+
+
+def _kind(part: Part) -> str:
+    return _text(part, "type") or ""
+
+
+def _text(part: Part, key: str) -> str | None:
+    value = part.raw.get(key) if isinstance(part, Opaque) and isinstance(part.raw, dict) else None
+    return value if isinstance(value, str) else None
