@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from legato.edits import Edit, Request
+from legato.edits import Request
 from legato.messages import Message, Reasoning, ToolCall, changed
 from legato.profiles import Profile
-from legato.rules.violation import Fix, Rule, Safety, Violation
+from legato.rules.violation import Rule, Violation, violation
 
 SPLIT = Rule("THINK008", "split-response-item", "A reasoning item and the item that followed it are not together.")
 ITEM_ID = Rule("THINK009", "bad-item-id", "The item id of a call is not one that the server gave to a call.")
 TABLE = (SPLIT, ITEM_ID)
+
+FACT = "items_bound"
+"""What both rest on."""
 
 NEEDS = "_required_reasoning"
 """The caller's note on a call: the id of the reasoning item that the server expects before it."""
@@ -35,7 +38,7 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
         item_id = _thought_id(message)
         if item_id is not None and not (after is not None and _follows(after)):
             reason = f"the reasoning item {item_id} stands without the item that followed it"
-            yield _violation(request, at, profile, SPLIT, reason, "leave it out", (), "lossy")
+            yield violation(request, at, profile, SPLIT, FACT, reason, "leave it out", {at: ()}, "lossy")
         elif item_id is not None:
             thoughts.add(item_id)
         for part in message.calls:
@@ -73,19 +76,5 @@ def _call(request: Request, at: int, profile: Profile, call: ToolCall, thoughts:
         return
     bare = changed(call, extra={key: value for key, value in call.extra.items() if key != "id"})
     new = changed(message, parts=tuple([bare if part is call else part for part in message.parts]))
-    yield _violation(request, at, profile, rule, reason, "leave the item id out, keep the call id", (new,), "safe")
-
-
-def _violation(
-    request: Request,
-    at: int,
-    profile: Profile,
-    rule: Rule,
-    reason: str,
-    title: str,
-    new: tuple[Message, ...],
-    safety: Safety,
-) -> Violation:
-    where = request.index(at)
-    fix = Fix(title, safety, (Edit(at, new, rule.code, reason),))
-    return Violation(rule.code, where, reason, profile.severity("items_bound"), f"[{where}]", fix)
+    title = "leave the item id out, keep the call id"
+    yield violation(request, at, profile, rule, FACT, reason, title, {at: (new,)})

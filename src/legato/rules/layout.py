@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from legato.edits import Edit, Request
+from legato.edits import Request
 from legato.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, Transcript, changed
 from legato.pairing import Call, turns
 from legato.profiles import Profile
-from legato.rules.violation import Fix, Rule, Safety, Violation
+from legato.rules.violation import Rule, Violation, violation
 
 PARALLEL = Rule("PAIR007", "parallel-calls", "A turn calls several tools, where the provider takes one call a turn.")
 BESIDE = Rule("PAIR008", "content-beside-results", "A message with tool results holds something else too.")
@@ -53,22 +53,6 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
         yield from _beside(request, profile)
 
 
-def _violation(
-    request: Request,
-    at: int,
-    profile: Profile,
-    rule: Rule,
-    fact: str,
-    reason: str,
-    title: str,
-    edits: dict[int, tuple[Message, ...]],
-    safety: Safety = "safe",
-) -> Violation:
-    where = request.index(at)
-    made = tuple(Edit(place, new, rule.code, reason, about=at) for place, new in edits.items())
-    return Violation(rule.code, where, reason, profile.severity(fact), f"[{where}]", Fix(title, safety, made))
-
-
 def _parallel(request: Request, calls: list[Call], profile: Profile) -> Iterator[Violation]:
     """A turn of several calls becomes one turn a call, each with its result."""
     transcript = request.transcript
@@ -92,7 +76,7 @@ def _parallel(request: Request, calls: list[Call], profile: Profile) -> Iterator
             edits[place] = (changed(transcript[place], parts=rest),) if rest else ()
         reason = f"a turn calls {len(turn)} tools at once"
         title = "make it one turn a call"
-        yield _violation(request, turn[0].at, profile, PARALLEL, "parallel_calls", reason, title, edits)
+        yield violation(request, turn[0].at, profile, PARALLEL, "parallel_calls", reason, title, edits)
 
 
 def _moved(transcript: Transcript, answer: tuple[int, int], profile: Profile) -> Message:
@@ -117,7 +101,7 @@ def _between(request: Request, calls: list[Call], profile: Profile) -> Iterator[
         edits[turn[0].at] = (*said, *edits[turn[0].at])
         moved = {at: new for at, new in edits.items() if new != (request.transcript[at],)}
         reason = "something stands between the calls of one turn"
-        yield _violation(request, turn[0].at, profile, BETWEEN, "calls_contiguous", reason, "say it before them", moved)
+        yield violation(request, turn[0].at, profile, BETWEEN, "calls_contiguous", reason, "say it before them", moved)
 
 
 def _says(message: Message) -> bool:
@@ -142,7 +126,7 @@ def _nameless(request: Request, calls: list[Call], profile: Profile) -> Iterator
         parts = tuple([_with_name(part, names.get(i)) for i, part in enumerate(message.parts)])
         reason = f"a result does not say that it is of {', '.join(names.values())}"
         edits: dict[int, tuple[Message, ...]] = {at: (changed(message, parts=parts),)}
-        yield _violation(request, at, profile, NAMELESS, "result_names", reason, "add the name", edits)
+        yield violation(request, at, profile, NAMELESS, "result_names", reason, "add the name", edits)
 
 
 def _with_name(part: Part, name: str | None) -> Part:
@@ -155,7 +139,7 @@ def _flags(request: Request, profile: Profile) -> Iterator[Violation]:
             parts = tuple([_unflagged(part) for part in message.parts])
             edits: dict[int, tuple[Message, ...]] = {at: (changed(message, parts=parts),)}
             reason = "a result says whether it failed"
-            yield _violation(request, at, profile, FLAGGED, "error_flags", reason, "drop the flag", edits, "lossy")
+            yield violation(request, at, profile, FLAGGED, "error_flags", reason, "drop the flag", edits, "lossy")
 
 
 def _unflagged(part: Part) -> Part:
@@ -170,7 +154,7 @@ def _empty_errors(request: Request, profile: Profile) -> Iterator[Violation]:
             parts = tuple([_with_text(part) if _is_empty_error(part) else part for part in message.parts])
             edits: dict[int, tuple[Message, ...]] = {at: (changed(message, parts=parts),)}
             reason = "an error result is empty"
-            yield _violation(request, at, profile, ERROR, "empty_error_results", reason, "say that it failed", edits)
+            yield violation(request, at, profile, ERROR, "empty_error_results", reason, "say that it failed", edits)
 
 
 def _is_empty_error(part: Part) -> bool:
@@ -210,7 +194,7 @@ def _media(request: Request, calls: list[Call], profile: Profile) -> Iterator[Vi
         kinds = ", ".join(dict.fromkeys(part.kind for part in moved))
         reason = f"a tool result holds {kinds}"
         title = "move it to a user message after the results"
-        yield _violation(request, places[0], profile, MEDIA, "result_media", reason, title, edits)
+        yield violation(request, places[0], profile, MEDIA, "result_media", reason, title, edits)
 
 
 def _taken(message: Message, allowed: tuple[str, ...]) -> list[Media]:
@@ -236,4 +220,4 @@ def _beside(request: Request, profile: Profile) -> Iterator[Violation]:
         others = tuple([part for part in message.parts if not isinstance(part, ToolResult)])
         split = (changed(message, parts=results), Message("user", others, message.origin))
         reason = "a message with tool results holds something else too"
-        yield _violation(request, at, profile, BESIDE, "results_alone", reason, "split it in two", {at: split})
+        yield violation(request, at, profile, BESIDE, "results_alone", reason, "split it in two", {at: split})

@@ -10,7 +10,7 @@ import msgspec
 from legato.edits import Edit, Request
 from legato.messages import Json, Media, Message, Opaque, Part, Text, ToolResult, changed
 from legato.profiles import Profile
-from legato.rules.violation import Fix, Rule, Safety, Violation
+from legato.rules.violation import Fix, Rule, Violation, of_message
 from legato.tokens import images
 from legato.tokens.media import HEADS, file, leaves
 
@@ -38,22 +38,6 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
         yield from _documents(request, profile)
 
 
-def _violation(
-    request: Request,
-    at: int,
-    profile: Profile,
-    rule: Rule,
-    fact: str,
-    reason: str,
-    title: str,
-    new: Message,
-    safety: Safety,
-) -> Violation:
-    where = request.index(at)
-    fix = Fix(title, safety, (Edit(at, (new,), rule.code, reason),))
-    return Violation(rule.code, where, reason, profile.severity(fact), f"[{where}]", fix)
-
-
 def _parts(request: Request, profile: Profile) -> Iterator[Violation]:
     """Media become a text that says what is missing; where only a string is taken the texts become one."""
     for at, message in enumerate(request.transcript):
@@ -63,7 +47,7 @@ def _parts(request: Request, profile: Profile) -> Iterator[Violation]:
             reason = "the content holds media" if media else "the content is a list"
             title = "leave them out" if media else "make it one text"
             new = changed(message, parts=parts)
-            yield _violation(request, at, profile, PARTS, "content", reason, title, new, "lossy" if media else "safe")
+            yield of_message(request, at, profile, PARTS, "content", reason, title, new, "lossy" if media else "safe")
 
 
 def _outside(request: Request, profile: Profile) -> Iterator[Violation]:
@@ -133,7 +117,7 @@ def _images(request: Request, profile: Profile) -> Iterator[Violation]:
         new = _map_media(request.transcript[at], texts)
         reason = f"{len(texts)} of {len(found)} images are too large, or too many of their size"
         fact = "many_images" if surplus else "image_side_max"
-        yield _violation(request, at, profile, PIXELS, fact, reason, "leave the oldest out, and say so", new, "lossy")
+        yield of_message(request, at, profile, PIXELS, fact, reason, "leave the oldest out, and say so", new, "lossy")
 
 
 def _side(part: Media) -> int:
@@ -183,7 +167,7 @@ def _documents(request: Request, profile: Profile) -> Iterator[Violation]:
         if renamed:
             reason = f"document names are refused or used twice: now {', '.join(renamed.values())}"
             mended = changed(message, parts=tuple([_renamed(part, renamed) for part in message.parts]))
-            yield _violation(request, at, profile, DOCUMENT, "document_names", reason, "rename it", mended, "safe")
+            yield of_message(request, at, profile, DOCUMENT, "document_names", reason, "rename it", mended, "safe")
 
 
 def _name(part: Part) -> str | None:

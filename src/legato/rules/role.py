@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from legato.edits import HEAD, Edit, Request
 from legato.messages import Message, Reasoning, Text, ToolCall, ToolResult, changed, user
 from legato.profiles import Profile
 from legato.rules.merge import JOINT, merge
-from legato.rules.violation import Fix, Rule, Safety, Violation
+from legato.rules.violation import Fix, Rule, Violation, violation
 from legato.wire import system
 
 UNKNOWN = Rule("ROLE001", "unknown-role", "The provider does not know the role.")
@@ -55,21 +55,6 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
         yield from _bridges(request, profile)
 
 
-def _violation(
-    rule: Rule,
-    request: Request,
-    at: int,
-    reason: str,
-    fact: tuple[Profile, str],
-    title: str,
-    edits: Mapping[int, tuple[Message, ...]],
-    safety: Safety = "safe",
-) -> Violation:
-    where = request.index(at)
-    made = tuple(Edit(place, new, rule.code, reason, about=at if place < at else None) for place, new in edits.items())
-    return Violation(rule.code, where, reason, fact[0].severity(fact[1]), f"[{where}]", Fix(title, safety, made))
-
-
 def _unknown(request: Request, profile: Profile) -> Iterator[Violation]:
     for at, message in enumerate(request.transcript):
         if message.role not in profile.roles and not message.results:
@@ -77,7 +62,7 @@ def _unknown(request: Request, profile: Profile) -> Iterator[Violation]:
             role = role if role in profile.roles or role == "system" else "user"
             reason = f"the role {message.role!r} is not known"
             edits = {at: (changed(message, role=role),)}
-            yield _violation(UNKNOWN, request, at, reason, (profile, "roles"), f"make it {role}", edits)
+            yield violation(request, at, profile, UNKNOWN, "roles", reason, f"make it {role}", edits)
 
 
 def _early(request: Request, profile: Profile, flag: str) -> Iterator[Violation]:
@@ -86,7 +71,7 @@ def _early(request: Request, profile: Profile, flag: str) -> Iterator[Violation]
             rest = {key: value for key, value in message.extra.items() if key != flag}
             edits = {at: (changed(message, extra=rest),)}
             reason = f"{flag} is set on a message that is not the last"
-            yield _violation(EARLY, request, at, reason, (profile, "prefix_flag"), "drop the flag", edits)
+            yield violation(request, at, profile, EARLY, "prefix_flag", reason, "drop the flag", edits)
 
 
 def _systems(request: Request, profile: Profile) -> Iterator[Violation]:
@@ -99,7 +84,7 @@ def _systems(request: Request, profile: Profile) -> Iterator[Violation]:
         edits: dict[int, tuple[Message, ...]] = dict.fromkeys(range(1, body), ())
         edits[0] = (merge(transcript[:body]),)
         reason = f"{body} system messages, only one is taken"
-        yield _violation(SYSTEM, request, 1, reason, (profile, "system"), "join them", edits)
+        yield violation(request, 1, profile, SYSTEM, "system", reason, "join them", edits)
     if profile.system == "none" and transcript and system.texts(request.head):
         yield _folded(request, profile)
     for at in range(0 if profile.system == "none" else body, len(transcript)):
@@ -111,7 +96,7 @@ def _systems(request: Request, profile: Profile) -> Iterator[Violation]:
                 "a system message, which is not taken" if profile.system == "none" else "a system message after others"
             )
             title = "say it in a user message"
-            yield _violation(SYSTEM, request, at, reason, (profile, "system"), title, {at: (late,)})
+            yield violation(request, at, profile, SYSTEM, "system", reason, title, {at: (late,)})
 
 
 def _folded(request: Request, profile: Profile) -> Violation:
@@ -157,7 +142,7 @@ def _repeats(request: Request, profile: Profile, fact: str) -> Iterator[Violatio
         edits: dict[int, tuple[Message, ...]] = dict.fromkeys(range(start + 1, start + len(run)), ())
         edits[start] = (merge(run),)
         reason = f"{len(run)} {run[0].role} messages in a row"
-        first = _violation(REPEAT, request, start + 1, reason, (profile, fact), "merge them", edits)
+        first = violation(request, start + 1, profile, REPEAT, fact, reason, "merge them", edits)
         yield first
         for place in range(start + 2, start + len(run)):
             where = request.index(place)
@@ -195,18 +180,17 @@ def _first(request: Request, profile: Profile) -> Iterator[Violation]:
     if profile.opens_with == "user" and body is None:
         edits = {last: (transcript[last], user(OPENER))}
         reason = "there are only system messages"
-        yield _violation(LEADING, request, last, reason, (profile, "opens_with"), "add a user message", edits)
+        yield violation(request, last, profile, LEADING, "opens_with", reason, "add a user message", edits)
     elif body is not None and _opens_wrong(request, profile, body):
         reason = f"the first message is the {transcript[body].role}'s, not the user's"
         edits = {body: (user(OPENER), transcript[body])}
-        yield _violation(LEADING, request, body, reason, (profile, "opens_with"), "put a user message first", edits)
+        yield violation(request, body, profile, LEADING, "opens_with", reason, "put a user message first", edits)
     elif profile.needs_user and not any(message.asks for message in transcript):
         place = last if body is None else body
         opened = (transcript[place], user(OPENER)) if body is None else (user(OPENER), transcript[place])
         reason = "no user says anything"
-        yield _violation(
-            NO_USER, request, place, reason, (profile, "needs_user"), "add a user message", {place: opened}
-        )
+        title = "add a user message"
+        yield violation(request, place, profile, NO_USER, "needs_user", reason, title, {place: opened})
 
 
 def _opens_wrong(request: Request, profile: Profile, body: int) -> bool:
@@ -230,18 +214,18 @@ def _last(request: Request, profile: Profile) -> Iterator[Violation]:
             yield from _space(request, profile, at)
         return
     reason = "the last message is the assistant's"
-    fact = (profile, "closes_with")
+    fact = "closes_with"
     if profile.closes_with != "removed":
         edits: dict[int, tuple[Message, ...]] = {at: (message, user(CONTINUE))}
-        yield _violation(TRAILING, request, at, reason, fact, "add a user message", edits)
+        yield violation(request, at, profile, TRAILING, fact, reason, "add a user message", edits)
     elif any(not other.is_system for other in transcript[:at]):
-        yield _violation(TRAILING, request, at, reason, fact, "remove it", {at: ()}, "lossy")
+        yield violation(request, at, profile, TRAILING, fact, reason, "remove it", {at: ()}, "lossy")
     else:
         silent = ToolCall | ToolResult | Reasoning
         said = tuple([part for part in message.parts if not isinstance(part, silent)])
         edits = {at: (Message("user", said, message.origin, message.name),)}
         reason = "the only message that is not system is the assistant's"
-        yield _violation(TRAILING, request, at, reason, fact, "make it the user's", edits, "lossy")
+        yield violation(request, at, profile, TRAILING, fact, reason, "make it the user's", edits, "lossy")
 
 
 def _is_open(part: object) -> bool:
@@ -256,7 +240,7 @@ def _space(request: Request, profile: Profile, at: int) -> Iterator[Violation]:
     if isinstance(part, Text) and part.text != part.text.rstrip():
         new = changed(message, parts=(*message.parts[:-1], changed(part, text=part.text.rstrip())))
         reason = "the text the model is to continue ends in white space"
-        yield _violation(SPACE, request, at, reason, (profile, "prefill_space"), "strip it", {at: (new,)})
+        yield violation(request, at, profile, SPACE, "prefill_space", reason, "strip it", {at: (new,)})
 
 
 def _bridges(request: Request, profile: Profile) -> Iterator[Violation]:
@@ -268,4 +252,4 @@ def _bridges(request: Request, profile: Profile) -> Iterator[Violation]:
             edits = {at: (Message("assistant", (Text(BRIDGE, flat=True),)), message)}
             reason = "a user message follows a tool result"
             title = "put a short assistant message between"
-            yield _violation(AFTER, request, at, reason, (profile, "user_after_result"), title, edits)
+            yield violation(request, at, profile, AFTER, "user_after_result", reason, title, edits)

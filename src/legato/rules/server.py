@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from legato.edits import Edit, Request
-from legato.messages import Message, Opaque, Part, changed
+from legato.edits import Request
+from legato.messages import Opaque, Part, changed
 from legato.profiles import Profile
-from legato.rules.violation import Fix, Rule, Violation
+from legato.rules.violation import Rule, Violation, violation
 
 UNPAIRED = Rule(
     "PAIR014", "unpaired-server-tool", "A call of a tool that the provider runs and its result are not both there."
@@ -44,15 +44,9 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
             if not lost:
                 kept.append(part)
         if len(kept) < len(message.parts):
-            yield _violation(request, at, profile, message, kept)
-
-
-def _violation(request: Request, at: int, profile: Profile, message: Message, kept: list[Part]) -> Violation:
-    where = request.index(at)
-    reason = "a call of the provider's own tool has no result, or a result no call"
-    edit = Edit(at, (changed(message, parts=tuple(kept)),) if kept else (), UNPAIRED.code, reason)
-    fix = Fix("drop it", "lossy", (edit,))
-    return Violation(UNPAIRED.code, where, reason, profile.severity("server_tools"), f"[{where}]", fix)
+            reason = "a call of the provider's own tool has no result, or a result no call"
+            new = (changed(message, parts=tuple(kept)),) if kept else ()
+            yield violation(request, at, profile, UNPAIRED, "server_tools", reason, "drop it", {at: new}, "lossy")
 
 
 def _calls(part: Part) -> str | None:

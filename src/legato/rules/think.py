@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from legato.edits import HEAD, Edit, Request
 from legato.messages import Message, Part, Reasoning, Text, ToolCall, Transcript, changed
 from legato.profiles import Profile
-from legato.rules.violation import Fix, Rule, Safety, Violation
+from legato.rules.violation import Fix, Rule, Safety, Violation, of_message
 
 REFUSED = Rule("THINK001", "refused-reasoning", "The provider takes no reasoning back, or under another name only.")
 MISSING = Rule("THINK002", "missing-reasoning", "A past message lacks the reasoning that the provider wants back.")
@@ -44,7 +44,7 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
         for judge in JUDGES:
             finding = judge(message, profile)
             if finding is not None:
-                yield _violation(request, at, profile, *finding)
+                yield of_message(request, at, profile, *finding)
     if profile.reasoning_required != "no" and request.thinks is not False:
         yield from _missing(request, profile)
     if profile.reasoning_first and request.thinks and request.head["thinking"]["type"] == "enabled":
@@ -53,22 +53,6 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
 
 Finding = tuple[Rule, str, str, str, Message, Safety]
 """A rule, the fact it rests on, what is wrong, how it is mended, the message mended, what that costs."""
-
-
-def _violation(
-    request: Request,
-    at: int,
-    profile: Profile,
-    rule: Rule,
-    fact: str,
-    reason: str,
-    title: str,
-    new: Message,
-    safety: Safety,
-) -> Violation:
-    where = request.index(at)
-    fix = Fix(title, safety, (Edit(at, (new,), rule.code, reason),))
-    return Violation(rule.code, where, reason, profile.severity(fact), f"[{where}]", fix)
 
 
 def _refused(message: Message, profile: Profile) -> Finding | None:
@@ -130,7 +114,7 @@ def _missing(request: Request, profile: Profile) -> Iterator[Violation]:
             new = changed(message, parts=(filler, *message.parts), extra=extra)
             reason = f"{name} is missing"
             title = "put a stand-in, since what the model thought is lost"
-            yield _violation(request, at, profile, MISSING, "reasoning_required", reason, title, new, "safe")
+            yield of_message(request, at, profile, MISSING, "reasoning_required", reason, title, new, "safe")
 
 
 def _foreign(request: Request, profile: Profile) -> Iterator[Violation]:
@@ -143,7 +127,7 @@ def _foreign(request: Request, profile: Profile) -> Iterator[Violation]:
             reason = "reasoning of another model, or unsigned" if at in bad else "reasoning of a loop that has such"
             new = _as_text(request.transcript[at])
             title = "say it as text"
-            yield _violation(request, at, profile, FOREIGN, "reasoning_signed", reason, title, new, "lossy")
+            yield of_message(request, at, profile, FOREIGN, "reasoning_signed", reason, title, new, "lossy")
 
 
 def _is_foreign(message: Message, model: object) -> bool:
@@ -212,7 +196,7 @@ def _bound(request: Request, profile: Profile) -> Iterator[Violation]:
                     f"its reasoning is bound to what stands before it, and message {request.index(first)} was changed"
                 )
                 new = _without(message)
-                yield _violation(request, at, profile, BOUND, "reasoning_bound", reason, "leave it out", new, "lossy")
+                yield of_message(request, at, profile, BOUND, "reasoning_bound", reason, "leave it out", new, "lossy")
 
 
 def _is_sealed(part: Reasoning) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from legato.edits import Edit
+from legato.edits import Edit, Request
+from legato.messages import Message
+from legato.profiles import Profile
 
 Severity: TypeAlias = Literal["error", "warning"]
 Safety: TypeAlias = Literal["safe", "lossy", "manual"]
@@ -57,6 +59,38 @@ class Violation(msgspec.Struct, frozen=True):
             "message": self.message,
             "fix": fix,
         }
+
+
+def violation(
+    request: Request,
+    at: int,
+    profile: Profile,
+    rule: Rule,
+    fact: str,
+    reason: str,
+    title: str,
+    edits: Mapping[int, tuple[Message, ...]],
+    safety: Safety = "safe",
+) -> Violation:
+    """A fault of the message at a position, as bad as the fact is sure, and the edits that mend it."""
+    where = request.index(at)
+    made = tuple(Edit(place, new, rule.code, reason, about=at if place < at else None) for place, new in edits.items())
+    return Violation(rule.code, where, reason, profile.severity(fact), f"[{where}]", Fix(title, safety, made))
+
+
+def of_message(
+    request: Request,
+    at: int,
+    profile: Profile,
+    rule: Rule,
+    fact: str,
+    reason: str,
+    title: str,
+    new: Message,
+    safety: Safety,
+) -> Violation:
+    """A fault that is mended by another message in that place."""
+    return violation(request, at, profile, rule, fact, reason, title, {at: (new,)}, safety)
 
 
 def harmless(violations: Iterable[Violation]) -> set[int]:
