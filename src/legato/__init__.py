@@ -20,6 +20,7 @@ from legato.profiles import Profile
 from legato.profiles.overflow import Overflow, overflow
 from legato.report import Change, Report
 from legato.rules import Violation
+from legato.session import Session
 
 __all__ = [
     "Calibration",
@@ -32,6 +33,7 @@ __all__ = [
     "PolicyError",
     "Profile",
     "Report",
+    "Session",
     "UnknownProfile",
     "Unrepairable",
     "Violation",

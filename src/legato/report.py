@@ -47,10 +47,14 @@ class Ledger:
 
     def message(self, message: Message) -> int:
         """Tokens of one message. Raises `WireError` where its JSON is nested too deeply to be counted."""
+        return ceil(self.counted(message) * self.factor)
+
+    def counted(self, message: Message) -> int:
+        """What the counter says of one message, uncorrected."""
         known = self._known.get(id(message))
         if known is not None and known[0] is message:
             return known[1]
-        tokens = ceil(message_tokens(message, self.count, self.rates) * self.factor)
+        tokens = message_tokens(message, self.count, self.rates)
         self._known[id(message)] = (message, tokens)
         return tokens
 
@@ -150,6 +154,17 @@ class Report:
     @cached_property
     def tokens_out(self) -> int:
         return self._ledger.request(self._after) if self._after is not self._before else self.tokens_in
+
+    @property
+    def factor(self) -> float:
+        """What the provider is expected to count for one token of the counter."""
+        return self._ledger.factor
+
+    @cached_property
+    def counted(self) -> int:
+        """What came out in tokens of the counter, uncorrected: what a `Calibration` is told."""
+        head = head_tokens(self._after.head, self._ledger.count, self._ledger.rates)
+        return head + sum(map(self._ledger.counted, self._after.transcript))
 
     @property
     def fits(self) -> bool | None:
