@@ -9,8 +9,8 @@ from legato import wire
 from legato.draft import Draft
 from legato.edits import HEAD, Edit
 from legato.errors import OverBudget
-from legato.fit import shrink, snip
-from legato.fit.fold import ROOM, Walk, bridges
+from legato.fit import fold, shrink, snip
+from legato.fit.fold import Fold
 from legato.policy import Policy, keeper
 from legato.rules import FAMILIES, size
 
@@ -29,31 +29,44 @@ def cap(draft: Draft, window: int) -> Draft:
     return draft.make([Edit(HEAD, (), size.CAP.code, reason, head)], {HEAD})
 
 
-def fold(draft: Draft, policy: Policy, budget: int) -> Draft:
-    """The draft cut where its folds have come to be; what they leave too long is fitted as `fit` does.
+def fit(draft: Draft, policy: Policy, budget: int | None) -> tuple[Draft, int | None]:
+    """The draft, mended and within the budget, and what its messages were counted for; None if it was cut at once.
+
+    As long as that and what is appended leave room, nothing else is cut. Raises `OverBudget`.
+    """
+    if budget is not None and policy.fold is not None:
+        return _folded(draft, policy, policy.fold, budget)
+    whole = draft.mend(FAMILIES)
+    if budget is None or whole.tokens() <= budget:
+        return whole, 0
+    return _snipped(draft, policy, budget), None
+
+
+def _folded(draft: Draft, policy: Policy, how: Fold, budget: int) -> tuple[Draft, int | None]:
+    """The draft cut where its folds have come to be; what they leave too long is snipped.
 
     What comes out leaves a little of the budget free, so that governing it again folds nothing.
     """
-    assert policy.fold is not None
     ledger = draft.ledger
-    head = ledger.head(draft.request.head)
-    room = max(1, int((budget - head) * ROOM))
+    room = fold.room(budget, ledger.head(draft.request.head))
     folded = draft
-    if ledger.messages(draft.request.transcript) + bridges(draft.request, draft.profile, ledger.message) > room:
-        walk = Walk(draft.request, draft.profile, policy.fold, room, ledger.message, ledger.count, keeper(policy))
-        walk.run()
+    spent = ledger.messages(draft.request.transcript) + fold.bridges(draft.request, draft.profile, ledger.message)
+    if spent > room:
+        walk = fold.Walk(draft.request, draft.profile, how, room, ledger.message, ledger.count, keeper(policy))
+        spent = walk.run()
         folded = draft.make(walk.edits(), folds=walk.broke)
     whole = folded.mend(FAMILIES)
-    if whole.tokens() <= head + room:
-        return whole
+    most = ledger.head(draft.request.head) + room
+    if whole.tokens() <= most:
+        return whole, spent
     try:
-        return fit(folded, policy, head + room)
+        return _snipped(folded, policy, most), None
     except OverBudget:
-        return fit(folded, policy, budget)  # nothing can be left free, if it fits at all
+        return _snipped(folded, policy, budget), None  # nothing can be left free, if it fits at all
 
 
-def fit(draft: Draft, policy: Policy, budget: int) -> Draft:
-    """The largest cut that fits once it is mended, else the least one with its texts shrunk. Raises `OverBudget`."""
+def _snipped(draft: Draft, policy: Policy, budget: int) -> Draft:
+    """The largest cut that fits once it is mended, else the least one with its texts shrunk."""
     cut = snip.Cut(draft.request, draft.profile, draft.ledger.message)
     last = max(0, len(cut) - 1)
     head = draft.ledger.head(draft.request.head)

@@ -20,7 +20,7 @@ from legato.calibration import Calibration
 from legato.draft import Draft
 from legato.edits import Request
 from legato.errors import WireError
-from legato.fitting import cap, fit, fold
+from legato.fitting import cap, fit
 from legato.messages import Json, ToolCall
 from legato.policy import DEFAULT_OUTPUT, Policy, keeper
 from legato.profiles import Profile
@@ -120,32 +120,63 @@ def govern(
     `PolicyError`, `Unrepairable` (only faults are left that the caller must decide), `OverBudget` (what must stay does
     not fit).
     """
-    policy = policy or Policy()
-    remarks: list[str] = []
-    if to is None:
-        target = _target(messages, profile, format, model)
-        before = wire.read(messages, target.format, tools)
-    else:
-        target = _target(messages, profile or OWN[to], to, model)
-        source = format or wire.sniff(messages)
-        before, left = wire.move(wire.read(messages, source, tools), to)
-        remarks = [f"moved from {source} to {to}" + (f"; left behind: {', '.join(left)}" if left else "")]
-    ledger = _ledger(policy, target, calibration)
-    draft = Draft(before, (), target, ledger).mend(LOCAL)
-    budget = _budget(policy, target, draft.request)
-    if budget is not None and calibration is not None:
-        budget = calibration.budget(budget)
-    if policy.microcompact is not None:
-        draft = draft.make(policy.microcompact.plan(draft.request, ledger.count, keeper(policy)))
-    if budget is None or policy.fold is None:
-        whole = draft.mend(FAMILIES)
-        if budget is not None and whole.tokens() > budget:
-            whole = fit(draft, policy, budget)
-    else:
-        whole = fold(draft, policy, budget)
-    if budget is not None and target.output_counts:
-        whole = cap(whole, policy.window or target.window or 0)
-    return _governed(messages, before, whole, budget, target, remarks)
+    run = Run.of(messages, tools, profile, policy or Policy(), format, model, calibration, to)
+    return run.governed()
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One request through the pipeline: what came in, what is sent, and what a session has to know to go on from it.
+
+    `local` is the draft before the fit, `spent` what the fit counted of its messages; None where the request could not
+    grow by a message without being fitted anew.
+    """
+
+    payload: Json
+    before: Request
+    local: Draft
+    whole: Draft
+    target: Profile
+    policy: Policy
+    budget: int | None
+    spent: int | None
+    remarks: Sequence[str]
+
+    @classmethod
+    def of(
+        cls,
+        messages: Json,
+        tools: Sequence[Json] | None,
+        profile: str | Profile | None,
+        policy: Policy,
+        form: str | None,
+        model: str | None,
+        calibration: Calibration | None,
+        to: str | None = None,
+    ) -> Run:
+        """Govern, from top to bottom."""
+        remarks: list[str] = []
+        if to is None:
+            target = _target(messages, profile, form, model)
+            before = wire.read(messages, target.format, tools)
+        else:
+            target = _target(messages, profile or OWN[to], to, model)
+            source = form or wire.sniff(messages)
+            before, left = wire.move(wire.read(messages, source, tools), to)
+            remarks = [f"moved from {source} to {to}" + (f"; left behind: {', '.join(left)}" if left else "")]
+        ledger = _ledger(policy, target, calibration)
+        local = Draft(before, (), target, ledger).mend(LOCAL)
+        budget = _budget(policy, target, local.request)
+        if budget is not None and calibration is not None:
+            budget = calibration.budget(budget)
+        if policy.microcompact is not None:
+            local = local.make(policy.microcompact.plan(local.request, ledger.count, keeper(policy)))
+        whole, spent = fit(local, policy, budget)
+        if budget is not None and target.output_counts:
+            whole = cap(whole, policy.window or target.window or 0)
+        return cls(messages, before, local, whole, target, policy, budget, spent, remarks)
+
+    def governed(self) -> Governed:
+        return _governed(self.payload, self.before, self.whole, self.budget, self.target, self.remarks)
 
 
 OWN = {

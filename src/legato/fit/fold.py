@@ -59,6 +59,11 @@ class Broke(msgspec.Struct, frozen=True):
     kept: int
 
 
+def room(budget: int, head: int) -> int:
+    """What the messages may cost beside a head of so many tokens."""
+    return max(1, int((budget - head) * ROOM))
+
+
 def _bridge(profile: Profile, cost: Callable[[Message], int]) -> int:
     """What the assistant message costs that will stand between a result and a user message."""
     return 0 if profile.user_after_result else cost(Message("assistant", (Text(BRIDGE, flat=True),)))
@@ -98,8 +103,8 @@ class Walk:
         self.broke: list[Broke] = []
         self._counted = self._system_cost = 0
 
-    def run(self) -> None:
-        """Walk all requests, folding wherever one is over the budget."""
+    def run(self) -> int:
+        """Walk all requests, folding wherever one is over the budget. What the last one costs."""
         transcript = self.request.transcript
         system = 0
         for i, unit in enumerate(self.units):
@@ -108,7 +113,9 @@ class Walk:
             system = self._system(unit.end)
             self.costs.append(self._own(unit))
             self.total += self.costs[i]
-        self._reach(len(self.units), self._system(len(transcript)))
+        system = self._system(len(transcript))
+        self._reach(len(self.units), system)
+        return self._size(system)
 
     def edits(self) -> list[Edit]:
         """What turns the transcript into what the last request sends."""
