@@ -10,7 +10,6 @@ import pickle
 import statistics
 import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,13 +22,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from legato import profiles
-from legato.errors import GovernanceError, PolicyError, WireError
+from legato.errors import PolicyError, WireError
 from legato.messages import Media, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 from legato.tokens import (
     RATES,
     Rates,
     TextCounter,
-    VocabularyError,
     head_tokens,
     message_tokens,
     tools_tokens,
@@ -44,13 +42,20 @@ ENCODINGS = ("o200k_base", "cl100k_base")
 COUNT = TextCounter()
 
 
+def file(name: str) -> Path:
+    """The file of a vocabulary that comes with legato."""
+    found = vocabulary.find(name)
+    assert found is not None
+    return found
+
+
 @pytest.fixture(scope="module", params=ENCODINGS)
 def reference(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tiktoken.Encoding]:
     """tiktoken's own encoding: its loader finds the vocabulary in its cache and checks it."""
     name = request.param
     cache = tmp_path_factory.mktemp("cache")
     url = f"https://openaipublic.blob.core.windows.net/encodings/{name}.tiktoken"
-    data = gzip.decompress((vocabulary.folder() / f"{name}.tiktoken.gz").read_bytes())
+    data = gzip.decompress(file(name).read_bytes())
     (cache / hashlib.sha1(url.encode()).hexdigest()).write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIKTOKEN_CACHE_DIR", str(cache))
@@ -102,32 +107,6 @@ def test_cutting_long_white_space_does_not_change_other_counts() -> None:
     text = "word " * 50_000 + "\n" * 1_000
     whole = len(vocabulary.encoding("o200k_base").encode_ordinary(text))
     assert COUNT(text) == whole
-
-
-@pytest.mark.parametrize(
-    ("damage", "problem"),
-    [
-        (lambda data: gzip.compress(gzip.decompress(data)[:-5]), "SHA-256"),
-        (lambda data: data[: len(data) // 2], "cannot read"),
-        (lambda _: b"not gzip", "cannot read"),
-        (lambda _: gzip.compress(b"")[:10] + b"\xff" * 20, "cannot read"),
-    ],
-)
-def test_a_vocabulary_that_is_not_the_published_one_is_refused(tmp_path: Path, damage: Any, problem: str) -> None:
-    genuine = (vocabulary.folder() / "cl100k_base.tiktoken.gz").read_bytes()
-    assert len(vocabulary.ranks("cl100k_base", vocabulary.folder())) == 100_256
-    (tmp_path / "cl100k_base.tiktoken.gz").write_bytes(damage(genuine))
-    with pytest.raises(VocabularyError, match=problem) as refusal:
-        vocabulary.ranks("cl100k_base", tmp_path)
-    assert "pip install" in str(refusal.value)
-    assert isinstance(refusal.value, GovernanceError)
-
-
-def test_a_missing_vocabulary_says_what_to_install(tmp_path: Path) -> None:
-    with pytest.raises(VocabularyError, match="pip install"):
-        vocabulary.ranks("o200k_base", tmp_path)
-    with pytest.raises(VocabularyError, match="cl100k_base, o200k_base"):
-        TextCounter("p50k_base")("x")
 
 
 def test_the_first_count_loads_tiktoken_and_no_import_does() -> None:
@@ -231,8 +210,6 @@ def test_reasoning_models_charge_one_token_less_a_request() -> None:
 
 FAR_OFF = {
     "test_tools_streaming_variant_a.yaml#1",
-    "test_tools_streaming_variant_d.yaml#0",  # a model under a name that says nothing
-    "test_tools_streaming_variant_d.yaml#1",
     "test_image_url_tool_response.yaml#1",  # from here on: an image or document that cannot be seen
     "test_multimodal_tool_return_matrix[direct-uploaded_file-document-openai_chat].yaml#1",
     "test_multimodal_tool_return_matrix[direct-url-image-openai_chat].yaml#1",
@@ -241,12 +218,16 @@ FAR_OFF = {
 }
 """The requests with tools that are off by more than 16 tokens and 5 %."""
 
+NOT_OPENAIS = {"test_tools_streaming_variant_d.yaml#0", "test_tools_streaming_variant_d.yaml#1"}
+"""Those that a model of another maker answered (muse-spark-1.1), under OpenAI's address."""
+
 
 def test_requests_with_tools_cost_nearly_what_openai_charged() -> None:
     requests = [*chat_requests("tools"), *chat_requests("functions", without=("tools",))]
     assert len(requests) == 140
     far = {name for name, ours, charged in requests if abs(ours - charged) > max(16, charged / 20)}
-    assert far == FAR_OFF
+    assert far == FAR_OFF | NOT_OPENAIS
+    assert len(FAR_OFF) <= 0.05 * (len(requests) - len(NOT_OPENAIS))
     assert statistics.median(abs(ours - charged) / charged for _, ours, charged in requests) < 0.01
 
 
@@ -622,11 +603,22 @@ def test_encrypted_reasoning_costs_a_seventh_of_its_length() -> None:
     assert cost(signed, rates=Rates(signatures=True)) == cost(Text("answer")) + int(len(blob) * 0.15)
 
 
-def test_counting_again_what_is_known_takes_no_time_worth_naming() -> None:
-    items = [{"role": "user", "content": f"message {n} " * 40} for n in range(20_000)]
-    transcript = openai_chat.decode(items)
-    first = sum(message_tokens(message, COUNT) for message in transcript)
-    start = time.perf_counter()
-    again = sum(message_tokens(message, COUNT) for message in transcript)
-    assert again == first
-    assert time.perf_counter() - start < 0.5
+class Watched(TextCounter):
+    """Keeps a list of the texts that it had to count."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted: list[str] = []
+
+    def _count(self, text: str) -> int:
+        self.counted.append(text)
+        return super()._count(text)
+
+
+def test_what_is_known_is_not_counted_again() -> None:
+    items = [{"role": "user", "content": f"message {n} " * 40} for n in range(2_000)]
+    transcript, count = openai_chat.decode(items), Watched()
+    first = sum(message_tokens(message, count) for message in transcript)
+    assert len(count.counted) == 2_001  # each text, and the role
+    assert sum(message_tokens(message, count) for message in transcript) == first
+    assert len(count.counted) == 2_001

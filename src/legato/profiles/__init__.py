@@ -38,6 +38,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     """The most tokens of output the model gives."""
     encoding: str = "o200k_base"
     """The public vocabulary that counts, or stands in for, the model's own."""
+    vocabulary: str = ""
+    """The model's own vocabulary (`tokens.encodings`), which counts where a package that has it is installed."""
 
     rates: str = "openai-chat"
     """The set of token overheads (`tokens.cost.RATES`) that was measured for it, or stands in."""

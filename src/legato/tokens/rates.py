@@ -29,7 +29,7 @@ class Rates(msgspec.Struct, frozen=True):
     schema: int = 14
     """For a response schema, besides its text."""
     sealed: float = 0.15
-    """For each character of encrypted reasoning: 5 bytes a token, as the o-series, GPT-5 and Gemini 3 seal it."""
+    """For each character of encrypted reasoning: 5 bytes a token, as the o-series and GPT-5 seal it."""
     signatures: bool = False
     """Whether the reasoning sealed in the signature of a text or a call is charged (Gemini 3: yes, 2.5: no)."""
     image: str = "openai-tiles"
@@ -53,19 +53,21 @@ RATES: Mapping[str, Rates] = {
     "openai-chat-gpt-5": replace(REASONING, tools=85, image="openai-tiles-70-140"),
     "openai-responses": RESPONSES,
     "openai-responses-reasoning": replace(RESPONSES, request=2, tools=2, call=9, image="openai-tiles-70-140"),
-    "anthropic": Rates(tools=550, call=40, schema=220, image="anthropic-pixels"),
-    "gemini": Rates(request=0, message=0, tools=20, call=10, parallel=0, signatures=True, image="gemini-tiles"),
+    "anthropic": Rates(request=18, tools=550, call=40, schema=220, image="anthropic-pixels"),
+    "gemini": Rates(
+        request=0, message=0, tools=20, call=10, parallel=0, sealed=0.17, signatures=True, image="gemini-tiles"
+    ),
     "harmony": Rates(request=67, tools=20, call=8, schema=60),
     "llama": Rates(request=31),
     "llama-4": Rates(request=3, tools=690),
     "grok": Rates(request=180, tools=170, call=100, parallel=50),
-    "glm": Rates(tools=165),
+    "glm": Rates(request=6, tools=165),
     "kimi": Rates(tools=85, call=15),
-    "mistral": Rates(request=8, tools=55),
+    "mistral": Rates(request=10, tools=55),
     "nova": Rates(tools=310),
     "deepseek": Rates(tools=300, call=25),
     "deepseek-responses": Rates(request=74, tools=240, call=20),
-    "qwen": Rates(tools=230, schema=80),
+    "qwen": Rates(request=6, tools=230, schema=80),
 }
 """The sets by the name under which a profile asks for one.
 

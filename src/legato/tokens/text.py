@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from threading import Lock
 
-from legato.errors import GovernanceError
+from legato.profiles import Profile
+from legato.tokens import encodings
 
 RUN = 200_000
 """The longest whitespace run handed to tiktoken, in characters: from about 1,000,000 its regular expression panics."""
@@ -16,10 +17,6 @@ ENTRY = 100
 """What a remembered text weighs besides its characters."""
 
 SPACES = re.compile(r"\s+")
-
-
-class VocabularyError(GovernanceError, LookupError):
-    """A vocabulary that is not there, or is not the genuine one. The message says what to install."""
 
 
 class TextCounter:
@@ -71,19 +68,35 @@ class TextCounter:
         return tokens
 
     def _count(self, text: str) -> int:
-        # The one import inside a function: tiktoken is loaded when something is counted, not by `import legato`.
-        from legato.tokens.vocabulary import encoding  # noqa: PLC0415
+        count = _engine(self.encoding)
+        if len(text) > RUN:
+            return sum(map(count, _pieces(text)))
+        return count(text)
 
-        encode = encoding(self.encoding).encode_ordinary
-        if len(text) <= RUN:
-            return len(encode(text))
-        return sum(len(encode(piece)) for piece in _pieces(text))
+
+def counting(profile: Profile) -> tuple[TextCounter, float]:
+    """The counter for a profile's models, and how many of their tokens one of its tokens may be.
+
+    It is that of their own vocabulary where a package that has it is installed, else that of the public one which
+    stands in.
+    """
+    if profile.vocabulary and encodings.find(profile.vocabulary):
+        return counter(profile.vocabulary), 1.0
+    return counter(profile.encoding), profile.token_factor
 
 
 @cache
 def counter(encoding: str) -> TextCounter:
     """The one counter of an encoding that all of this process share, with what it remembers."""
     return TextCounter(encoding)
+
+
+@cache
+def _engine(encoding: str) -> Callable[[str], int]:
+    # The one import inside a function: tiktoken is loaded when something is counted, not by `import legato`.
+    from legato.tokens.vocabulary import engine  # noqa: PLC0415
+
+    return engine(encoding)
 
 
 def _pieces(text: str) -> Iterator[str]:
