@@ -18,11 +18,12 @@ import msgspec
 import pytest
 
 import legato
-from legato import profiles
+from legato import profiles, wire
 from legato.fit.clear import Clearing
 from legato.fit.fold import Fold
 from legato.fit.microcompact import Microcompact
 from legato.report import CODES
+from legato.summary import Omitted, Summary
 
 PAGES = Path(__file__).parents[1] / "docs" / "rules"
 INDEX = PAGES / "README.md"
@@ -33,6 +34,8 @@ GRADES = ("recorded", "source code", "documentation", "adapter", "public code", 
 SAFETIES = ("safe", "lossy", "manual")
 BUDGETS = ("window", "max_output", "reserve")
 STALE = ("keep", "min_chars")
+SUMMARY = "summary"
+"""The first and last message that a summary stands for."""
 FOLD = ("newest", "target", "min_tokens")
 """Any of these, and the policy is the cache-friendly one."""
 FLAGS = ("warning", "by-a-fix")
@@ -90,13 +93,21 @@ class Example(NamedTuple):
     @property
     def fits(self) -> bool:
         """Whether it is about the budget, which only `govern` looks at."""
-        return any(key in self.options for key in (*BUDGETS, *STALE))
+        return any(key in self.options for key in (*BUDGETS, *STALE, SUMMARY))
 
     def check(self, payload: Any) -> list[legato.Violation]:
         return legato.check(payload, self.profile, tools=self.tools(payload))
 
     def govern(self, payload: Any) -> legato.Governed:
-        return legato.govern(payload, profile=self.profile, policy=self.policy, tools=self.tools(payload))
+        tools, summary = self.tools(payload), self.summary(payload)
+        return legato.govern(payload, profile=self.profile, policy=self.policy, tools=tools, summary=summary)
+
+    def summary(self, payload: Any) -> Summary | None:
+        if SUMMARY not in self.options or payload == self.after:
+            return None
+        first, last = map(int, self.options[SUMMARY].split("-"))
+        gone = Omitted(wire.read(payload, self.format), ((first, last),), "", 0)
+        return gone.summary("They agreed on A.")
 
     def tools(self, payload: Any) -> list[Any] | None:
         """Definitions of the tools that the info string names, for a bare list; a body has its own."""
@@ -143,7 +154,7 @@ def example(code: str, block: re.Match[str], after: Any) -> Example:
     language, (kind, *words) = block[1], block[2].split(" ")
     options = {word.partition("=")[0]: word.partition("=")[2] for word in words}
     line = block.string.count("\n", 0, block.start()) + 1
-    unknown = set(options) - {"profile", "tools", *FLAGS, *BUDGETS, *STALE, *FOLD, *FACTS}
+    unknown = set(options) - {"profile", "tools", *FLAGS, *BUDGETS, *STALE, *FOLD, *FACTS, SUMMARY}
     assert (language, kind) in (("json", "before"), ("json", "refused")), f"{code}:{line}: a {language} {kind} block"
     assert "profile" in options, f"{code}:{line}: under which profile?"
     assert not unknown, f"{code}:{line}: what is {unknown}?"

@@ -12,21 +12,28 @@ only mends it. Where to look: `pipeline.py` follows one request, `rules/` says w
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from legato.calibration import Calibration
 from legato.errors import GovernanceError, OverBudget, PolicyError, UnknownProfile, Unrepairable, WireError
 from legato.pipeline import Governed, check, govern, repair
 from legato.policy import Policy
 from legato.profiles import Profile
 from legato.profiles.overflow import Overflow, overflow
-from legato.report import Change, Report
+from legato.report import Report
 from legato.rules import Violation
-from legato.session import Session
+from legato.session import NeedsSummary, Session
+
+if TYPE_CHECKING:
+    from legato.agent.runner import AgentRunner
 
 __all__ = [
+    "AgentRunner",
     "Calibration",
-    "Change",
     "GovernanceError",
     "Governed",
+    "NeedsSummary",
     "OverBudget",
     "Overflow",
     "Policy",
@@ -43,3 +50,10 @@ __all__ = [
     "overflow",
     "repair",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The agent is loaded when it is first asked for: what governs needs no event loop."""
+    if name == "AgentRunner":
+        return import_module("legato.agent.runner").AgentRunner
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

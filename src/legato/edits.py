@@ -7,6 +7,7 @@ from functools import cached_property
 
 import msgspec
 
+from legato import traits
 from legato.messages import Fields, Message, Transcript
 from legato.pairing import Call, match
 
@@ -47,6 +48,15 @@ class Request(msgspec.Struct, frozen=True, dict=True):
         return match(self.transcript)
 
     @cached_property
+    def traits(self) -> bytes:
+        """The traits of each message: see `traits`."""
+        return bytes(map(traits.of, self.transcript))
+
+    def having(self, wanted: int) -> list[int]:
+        """The positions of the messages that may have any of these traits."""
+        return [at for at, found in enumerate(self.traits) if found & wanted]
+
+    @cached_property
     def _indexes(self) -> list[int | None]:
         found: list[int | None] = []
         before: int | None = None
@@ -78,7 +88,16 @@ def apply(request: Request, edits: Iterable[Edit]) -> Request:
     if not put:
         return request
     head = put.pop(HEAD).head if HEAD in put else None
-    transcript = tuple(
-        [new for at, old in enumerate(request.transcript) for new in (put[at].new if at in put else (old,))]
-    )
-    return Request(request.head if head is None else head, transcript, request.altered or head is not None)
+    transcript: list[Message] = []
+    known = bytearray()
+    end = 0
+    for at in sorted(put):
+        new = put[at].new
+        transcript += (*request.transcript[end:at], *new)
+        known += request.traits[end:at] + bytes(map(traits.of, new))
+        end = at + 1
+    transcript += request.transcript[end:]
+    known += request.traits[end:]
+    made = Request(request.head if head is None else head, tuple(transcript), request.altered or head is not None)
+    made.__dict__["traits"] = bytes(known)  # what is known of the messages that stay is not asked again
+    return made

@@ -5,14 +5,17 @@ A candidate is judged by what the repair makes of it, since that costs tokens to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from legato import wire
 from legato.draft import Draft
 from legato.edits import HEAD, Edit
 from legato.errors import OverBudget
-from legato.fit import fold, shrink, snip
-from legato.fit.fold import Fold
+from legato.fit import fold, markers, shrink, snip
+from legato.fit.fold import Broke, Fold
 from legato.policy import Policy, keeper
 from legato.rules import FAMILIES, size
+from legato.wire import shape
 
 TRIES = 6
 """How often a length is corrected by what the shrunk request really costs."""
@@ -32,14 +35,28 @@ def cap(draft: Draft, window: int) -> Draft:
 def fit(draft: Draft, policy: Policy, budget: int | None) -> tuple[Draft, int | None]:
     """The draft, mended and within the budget, and what its messages were counted for; None if it was cut at once.
 
-    As long as that and what is appended leave room, nothing else is cut. Raises `OverBudget`.
+    As long as that and what is appended leave room, nothing else is cut. Raises `OverBudget`, and `StoreError` if what
+    is dropped cannot be kept.
     """
     if budget is not None and policy.fold is not None:
-        return _folded(draft, policy, policy.fold, budget)
-    whole = draft.mend(FAMILIES)
-    if budget is None or whole.tokens() <= budget:
-        return whole, 0
-    return _snipped(draft, policy, budget), None
+        whole, spent = _folded(draft, policy, policy.fold, budget)
+    else:
+        whole, spent = draft.mend(FAMILIES), 0
+        if budget is not None and whole.tokens() > budget:
+            whole, spent = _snipped(draft, policy, budget), None
+    _keep(whole, policy)
+    return whole, spent
+
+
+def _keep(draft: Draft, policy: Policy) -> None:
+    """Put what was dropped into the policy's store, as JSON; the reason of its change has the handle."""
+    keep = keeper(policy)
+    if keep is None:
+        return
+    for change in draft.changes:
+        if change.code == snip.OVER.code and not change.new:
+            items = [item for message in change.old for item in draft.ledger.encode(message)]
+            change.reason += f", kept as {keep(shape.dump(items))}"
 
 
 def _folded(draft: Draft, policy: Policy, how: Fold, budget: int) -> tuple[Draft, int | None]:
@@ -52,9 +69,10 @@ def _folded(draft: Draft, policy: Policy, how: Fold, budget: int) -> tuple[Draft
     folded = draft
     spent = ledger.messages(draft.request.transcript) + fold.bridges(draft.request, draft.profile, ledger.message)
     if spent > room:
-        walk = fold.Walk(draft.request, draft.profile, how, room, ledger.message, ledger.count, keeper(policy))
+        ways = (ledger.message, ledger.count, keeper(policy), _pin(draft, policy))
+        walk = fold.Walk(draft.request, draft.profile, how, room, *ways)
         spent = walk.run()
-        folded = draft.make(walk.edits(), folds=walk.broke)
+        folded = _cut(draft, walk.edits(), walk.broke)
     whole = folded.mend(FAMILIES)
     most = ledger.head(draft.request.head) + room
     if whole.tokens() <= most:
@@ -63,6 +81,12 @@ def _folded(draft: Draft, policy: Policy, how: Fold, budget: int) -> tuple[Draft
         return _snipped(folded, policy, most), None
     except OverBudget:
         return _snipped(folded, policy, budget), None  # nothing can be left free, if it fits at all
+
+
+def _pin(draft: Draft, policy: Policy) -> fold.Pin | None:
+    """The caller's predicate on wire items, asked of messages."""
+    wanted, encode = policy.pinned, draft.ledger.encode
+    return None if wanted is None else lambda message: any(map(wanted, encode(message)))
 
 
 def _snipped(draft: Draft, policy: Policy, budget: int) -> Draft:
@@ -76,7 +100,7 @@ def _snipped(draft: Draft, policy: Policy, budget: int) -> Draft:
         if k in seen:
             break
         seen.add(k)
-        candidate = draft.make(cut.edits(k)).mend(FAMILIES)
+        candidate = _cut(draft, cut.edits(k)).mend(FAMILIES)
         slack = budget - candidate.tokens()
         if slack >= 0 and (best is None or k < best[0]):
             best = (k, candidate)
@@ -85,11 +109,16 @@ def _snipped(draft: Draft, policy: Policy, budget: int) -> Draft:
         return best[1]
     step, k = 1, min(max(seen) + 1, last)
     while k < last:
-        candidate = draft.make(cut.edits(k)).mend(FAMILIES)
+        candidate = _cut(draft, cut.edits(k)).mend(FAMILIES)
         if candidate.tokens() <= budget:
             return candidate
         step, k = step * 2, min(k + step, last)
-    return _shrunk(draft.make(cut.edits(last)), policy, budget)
+    return _shrunk(_cut(draft, cut.edits(last)), policy, budget)
+
+
+def _cut(draft: Draft, edits: list[Edit], folds: Sequence[Broke] = ()) -> Draft:
+    """The draft with units dropped or cleared, the cache markers of what is gone on what stays before it."""
+    return draft.make(markers.carry(draft.request, edits, draft.profile.format), folds=folds)
 
 
 def _shrunk(least: Draft, policy: Policy, budget: int) -> Draft:

@@ -19,6 +19,9 @@ Json: TypeAlias = Any
 Fields: TypeAlias = Mapping[str, Json]
 """Wire fields by name."""
 
+NOTHING: Fields = {}
+"""No fields: one object for all that have none, so that a long history is not full of empty dicts."""
+
 
 class Text(msgspec.Struct, frozen=True, gc=False):
     """Plain text. `flat`: on the wire it was the whole content as one string, not a block in a list."""
@@ -85,6 +88,10 @@ class Opaque(msgspec.Struct, frozen=True, gc=False):
 Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Media | Opaque
 
 
+ASIDE = "_aside"
+"""The caller's note on a user message that no user said: a summary, a nudge. It is never taken for what was asked."""
+
+
 class Message(msgspec.Struct, frozen=True, gc=False):
     """One item of the wire's list.
 
@@ -120,7 +127,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     @property
     def asks(self) -> bool:
         """Whether a user says something in it: text that is not blank, or anything else that is no tool result."""
-        if self.role != "user":
+        if self.role != "user" or (self.extra and ASIDE in self.extra):
             return False
         others = [part for part in self.parts if type(part) is not ToolResult]
         return any(type(part) is not Text or bool(part.text.strip()) for part in others)

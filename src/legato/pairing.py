@@ -11,19 +11,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
 
 from legato.messages import ToolCall, ToolResult, Transcript
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct, gc=False):
     """One call of the walk, and the results found for it. Places are (message, part)."""
 
     at: int
     part: int
     call: ToolCall
-    results: list[tuple[int, int]] = field(default_factory=list)
+    results: list[tuple[int, int]] = []
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -32,7 +33,7 @@ class Call:
 
     @property
     def half(self) -> bool:
-        return not (self.call.name and self.call.name.strip()) or self.call.arguments is None
+        return not self.call.name or self.call.name.isspace() or self.call.arguments is None
 
     @property
     def label(self) -> str:
@@ -43,37 +44,51 @@ def match(transcript: Transcript) -> tuple[list[Call], list[tuple[int, int]]]:
     """The calls in order, each with its results (the first is its answer, more are duplicates), and the orphans."""
     calls: list[Call] = []
     orphans: list[tuple[int, int]] = []
-    open_calls: dict[str | None, list[tuple[int, deque[Call]]]] = {}
     newest: dict[str | None, Call] = {}
-    run = 0
+    waiting: dict[str | None, Waiting] = {}
+    run, before = 0, ""
     for at, message in enumerate(transcript):
-        run += not (at and message.role == transcript[at - 1].role == "assistant")
+        if not before == message.role == "assistant":
+            run, before = at, message.role
         for part, value in enumerate(message.parts):
-            kind = type(value)
-            if kind is ToolCall:
-                assert isinstance(value, ToolCall)
+            if type(value) is ToolCall:
                 call = Call(at, part, value)
                 calls.append(call)
                 key = value.id or None
-                turns = open_calls.setdefault(key, [])
-                if turns and turns[-1][0] == run:
-                    turns[-1][1].append(call)
-                else:
-                    turns.append((run, deque((call,))))
+                other = newest.get(key)
+                if other is not None and (not other.results or waiting.get(key)):
+                    _wait(waiting.setdefault(key, []), other, call, run)
                 newest[key] = call
-            elif kind is ToolResult:
-                assert isinstance(value, ToolResult)
+            elif type(value) is ToolResult:
                 key = value.call_id or None
-                turns = open_calls.get(key, [])
-                if turns:
-                    turns[-1][1].popleft().results.append((at, part))
-                    if not turns[-1][1]:
-                        turns.pop()
-                elif key in newest:
-                    newest[key].results.append((at, part))
-                else:
+                answered = _next(waiting[key]) if waiting.get(key) else newest.get(key)
+                if answered is None:
                     orphans.append((at, part))
+                else:
+                    answered.results.append((at, part))
     return calls, orphans
+
+
+Waiting: TypeAlias = list[tuple[int, deque[Call]]]
+"""The open calls of one id, kept as soon as there are two: turn by turn, each with where it starts."""
+
+
+def _wait(turns: Waiting, other: Call, call: Call, run: int) -> None:
+    """Add an open call, and the one before it if it is not among them yet. `run`: where the turn of `call` starts."""
+    if not turns:
+        turns.append((min(other.at, run), deque((other,))))
+    if turns[-1][0] == run:
+        turns[-1][1].append(call)
+    else:
+        turns.append((run, deque((call,))))
+
+
+def _next(turns: Waiting) -> Call:
+    """Take the call that the next result answers: of the newest turn the first."""
+    call = turns[-1][1].popleft()
+    if not turns[-1][1]:
+        turns.pop()
+    return call
 
 
 def turns(transcript: Transcript, calls: Iterable[Call], by_run: bool) -> Iterator[tuple[int, list[Call]]]:

@@ -16,6 +16,7 @@ from functools import cached_property
 import msgspec
 
 from legato import profiles, wire
+from legato import summary as summaries
 from legato.calibration import Calibration
 from legato.draft import Draft
 from legato.edits import Request
@@ -26,16 +27,22 @@ from legato.policy import DEFAULT_OUTPUT, Policy, keeper
 from legato.profiles import Profile
 from legato.report import Ledger, Report
 from legato.rules import FAMILIES, LOCAL, Violation, name
-from legato.tokens import RATES, counter
+from legato.summary import Summary
+from legato.tokens import RATES, counting
 
 
 class Governed:
     """What to send. `body` has the shape that came in, and is the very object if nothing had to change."""
 
-    def __init__(self, body: Json, messages: list[Json], report: Report) -> None:
+    def __init__(self, body: Json, messages: list[Json], report: Report | Callable[[], Report]) -> None:
         self.body = body
         self.messages = messages
-        self.report = report
+        self._report = report
+
+    @cached_property
+    def report(self) -> Report:
+        """What was changed and why, put together when it is first read."""
+        return self._report if isinstance(self._report, Report) else self._report()
 
     def __repr__(self) -> str:
         return f"<Governed: {len(self.messages)} messages, {len(self.report.changes)} changes>"
@@ -111,16 +118,17 @@ def govern(
     model: str | None = None,
     to: str | None = None,
     calibration: Calibration | None = None,
+    summary: Summary | None = None,
 ) -> Governed:
     """The messages to send: legal for the provider, within the budget, and a report of every change.
 
     `messages` is a bare list or a whole body; it is never changed. `to` moves them: they are read as `format` (sniffed
     without one) and written in the format `to`, for a `profile` of that format. `calibration` is what earlier answers
-    of the provider taught: it corrects counts and limit. Raises `WireError`, `UnknownProfile`,
-    `PolicyError`, `Unrepairable` (only faults are left that the caller must decide), `OverBudget` (what must stay does
-    not fit).
+    of the provider taught: it corrects counts and limit. `summary` stands for messages of the history, if it is of this
+    one. Raises `WireError`, `UnknownProfile`, `PolicyError`, `Unrepairable` (only faults are left that the caller must
+    decide), `OverBudget` (what must stay does not fit).
     """
-    run = Run.of(messages, tools, profile, policy or Policy(), format, model, calibration, to)
+    run = Run.of(messages, tools, profile, policy or Policy(), format, model, calibration, summary, to)
     return run.governed()
 
 
@@ -140,6 +148,10 @@ class Run(msgspec.Struct, frozen=True):
     budget: int | None
     spent: int | None
     remarks: Sequence[str]
+    summary: Summary | None = None
+    """The one that was applied."""
+    moved: bool = False
+    """Whether the payload is of another format."""
 
     @classmethod
     def of(
@@ -151,6 +163,7 @@ class Run(msgspec.Struct, frozen=True):
         form: str | None,
         model: str | None,
         calibration: Calibration | None,
+        summary: Summary | None = None,
         to: str | None = None,
     ) -> Run:
         """Govern, from top to bottom."""
@@ -164,7 +177,13 @@ class Run(msgspec.Struct, frozen=True):
             before, left = wire.move(wire.read(messages, source, tools), to)
             remarks = [f"moved from {source} to {to}" + (f"; left behind: {', '.join(left)}" if left else "")]
         ledger = _ledger(policy, target, calibration)
-        local = Draft(before, (), target, ledger).mend(LOCAL)
+        local = Draft(before, (), target, ledger)
+        if summary is not None and summary.fits(before):
+            local = summaries.apply(local, summary)
+        elif summary is not None:
+            remarks.append("the summary is of another history, and was left out")
+            summary = None
+        local = local.mend(LOCAL)
         budget = _budget(policy, target, local.request)
         if budget is not None and calibration is not None:
             budget = calibration.budget(budget)
@@ -173,10 +192,14 @@ class Run(msgspec.Struct, frozen=True):
         whole, spent = fit(local, policy, budget)
         if budget is not None and target.output_counts:
             whole = cap(whole, policy.window or target.window or 0)
-        return cls(messages, before, local, whole, target, policy, budget, spent, remarks)
+        return cls(messages, before, local, whole, target, policy, budget, spent, remarks, summary, to is not None)
 
     def governed(self) -> Governed:
-        return _governed(self.payload, self.before, self.whole, self.budget, self.target, self.remarks)
+        return _governed(self.payload, self.before, self.whole, self.budget, self.target, self.remarks, self.moved)
+
+    def notes(self, noted: Sequence[str]) -> list[str]:
+        """The report's remarks, where these are the caller's notes."""
+        return _notes(noted, self.target, self.remarks)
 
 
 OWN = {
@@ -218,9 +241,9 @@ def _target(payload: Json, profile: str | Profile | None, form: str | None, mode
 
 
 def _ledger(policy: Policy, profile: Profile, calibration: Calibration | None = None) -> Ledger:
-    """What counts: by the caller's own counter as it says, else by a public vocabulary, corrected for the family."""
-    count: Callable[[str], int] = policy.counter or counter(profile.encoding)
-    known = 1.0 if policy.counter is not None else profile.token_factor
+    """What counts: by the caller's own counter as it says, else by the model's vocabulary or one that stands in."""
+    count: Callable[[str], int]
+    count, known = (policy.counter, 1.0) if policy.counter is not None else counting(profile)
     factor = known if calibration is None else calibration.factor
     return Ledger(count, RATES[profile.rates], wire.codec(profile.format).encode, factor)
 
@@ -237,16 +260,24 @@ def _budget(policy: Policy, profile: Profile, request: Request) -> int | None:
 
 
 def _governed(
-    payload: Json, before: Request, draft: Draft, budget: int | None, target: Profile, remarks: Sequence[str] = ()
+    payload: Json,
+    before: Request,
+    draft: Draft,
+    budget: int | None,
+    target: Profile,
+    remarks: Sequence[str] = (),
+    moved: bool = False,
 ) -> Governed:
-    body = wire.write(draft.request, before, payload, target.format, moved=bool(remarks))
-    noted = wire.notes(before)
-    remarks = [*remarks, *([f"{', '.join(noted)}: notes of the caller, never sent"] if noted else [])]
-    if target.note:
-        remarks.append(target.note)
-    report = Report(before, draft.request, draft.changes, budget, draft.ledger, remarks, draft.folds)
+    body = wire.write(draft.request, before, payload, target.format, moved)
+    notes = _notes(wire.notes(before), target, remarks)
+    report = Report(before, draft.request, draft.changes, budget, draft.ledger, notes, draft.folds)
     messages = body[wire.codec(target.format).KEY] if isinstance(body, dict) else body
     return Governed(body, messages, report)
+
+
+def _notes(noted: Sequence[str], target: Profile, remarks: Sequence[str]) -> list[str]:
+    found = [*remarks, f"{', '.join(noted)}: notes of the caller, never sent"] if noted else [*remarks]
+    return [*found, target.note] if target.note else found
 
 
 def _path(key: str, place: str) -> str:

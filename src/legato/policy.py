@@ -17,6 +17,7 @@ import msgspec
 from legato.errors import PolicyError
 from legato.fit.fold import Fold
 from legato.fit.microcompact import Keep, Microcompact
+from legato.messages import Json
 from legato.recall import Store, open_store
 
 DEFAULT_OUTPUT = 4_096
@@ -31,6 +32,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     reserve: int = 1_024
     microcompact: Microcompact | None = Microcompact()
     fold: Fold | None = None
+    summarise: bool = False
     recall: str | None = None
 
 
@@ -48,12 +50,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     reserve: int = 1_024
     """What is kept free besides."""
     counter: Callable[[str], int] | None = None
-    """Counts the tokens of a text. None: the public vocabulary that the profile names."""
+    """Counts the tokens of a text. None: the model's own vocabulary where it is installed, else the public one
+    that the profile names."""
     microcompact: Microcompact | None = Microcompact()
     """How old results are replaced at once, whether or not there is room. None: they are not."""
     fold: Fold | None = None
     """How the cache-friendly cut is made. None: the oldest units are snipped at every request that is too long."""
-
+    pinned: Callable[[Json], bool] | None = None
+    """Which messages a fold must leave alone, with the whole unit they are in: asked of each wire item."""
+    summarise: bool = False
+    """Whether a session asks for a summary of what is about to be dropped: see `Session.prepare`."""
     recall: Store | str | None = None
     """Where what is cut is kept: a store, or the path of one (see `legato.recall`). None: it is in the report only."""
 

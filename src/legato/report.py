@@ -17,7 +17,7 @@ from legato.errors import WireError
 from legato.fit.fold import Broke
 from legato.messages import Fields, Json, Media, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from legato.rules import RULES, Rule
-from legato.tokens import Rates, head_tokens, message_tokens
+from legato.tokens import Rates, TextCounter, head_tokens, message_tokens
 from legato.wire import shape
 
 Count = Callable[[str], int]
@@ -57,6 +57,15 @@ class Ledger:
         tokens = message_tokens(message, self.count, self.rates)
         self._known[id(message)] = (message, tokens)
         return tokens
+
+    def most(self, message: Message) -> int:
+        """More than what the message can cost, told without counting: no token is less than a byte.
+
+        A counter of the caller's own may count as it likes; so it is asked.
+        """
+        if not isinstance(self.count, TextCounter):
+            return self.message(message)
+        return ceil(message_tokens(message, _bytes, self.rates) * self.factor)
 
     def messages(self, messages: Iterable[Message]) -> int:
         return sum([self.message(message) for message in messages])
@@ -269,6 +278,10 @@ def texts(parts: Iterable[Part]) -> list[str]:
     return found
 
 
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def _json(value: Json) -> str:
     try:
         return shape.dump(value)
@@ -286,10 +299,11 @@ def _lines(message: Message) -> list[str]:
     """A message as lines: its role and fields, then what each part says."""
     fields = {"role": message.role, "name": message.name, **message.extra}
     lines = [f"{key}: {_json(value)}" for key, value in fields.items() if value is not None or key in message.extra]
-    return lines + [line for part in message.parts for line in _said(part)]
+    return lines + [line for part in message.parts for line in said(part)]
 
 
-def _said(part: Part) -> list[str]:
+def said(part: Part) -> list[str]:
+    """What a part says, as lines that a person can read."""
     match part:
         case Text():
             return part.text.split("\n")
@@ -299,7 +313,7 @@ def _said(part: Part) -> list[str]:
             arguments = part.arguments if isinstance(part.arguments, str) else _json(part.arguments)
             return [f"call {part.name} (id {part.id}): {arguments}"]
         case ToolResult():
-            return [f"result of {part.call_id}:", *[line for inner in part.parts for line in _said(inner)]]
+            return [f"result of {part.call_id}:", *[line for inner in part.parts for line in said(inner)]]
         case Media() | Opaque():
             return [_json(part.raw)]
 

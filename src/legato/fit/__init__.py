@@ -10,6 +10,6 @@ from __future__ import annotations
 from legato.fit.clear import ARGUMENTS
 from legato.fit.microcompact import STALE
 from legato.fit.shrink import LONG
-from legato.fit.snip import OVER
+from legato.fit.snip import OVER, SUMMED
 
-TABLE = (STALE, OVER, LONG, ARGUMENTS)
+TABLE = (STALE, OVER, LONG, ARGUMENTS, SUMMED)

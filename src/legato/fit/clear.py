@@ -13,7 +13,7 @@ import msgspec
 
 from legato.edits import Edit, Request
 from legato.errors import PolicyError
-from legato.fit.microcompact import KEPT, STALE, Keep
+from legato.fit.microcompact import KEPT, RECALL, STALE, Keep
 from legato.fit.shrink import MARKED
 from legato.messages import Json, Message, Part, Text, ToolCall, ToolResult, changed, text_of
 from legato.rules.pair import BACKFILL
@@ -98,7 +98,7 @@ class Cleared:
         if tokens < self.clearing.min_tokens:
             return 0
         named = tool or "The tool"
-        if self.keep is None:
+        if self.keep is None or tool == RECALL:  # what was recalled is kept already
             line = self.clearing.placeholder.format(tool=named, tokens=tokens)
         else:
             line = KEPT.format(tool=named, tokens=tokens, handle=self.keep(text))

@@ -28,6 +28,10 @@ ROOM = 0.99
 """The share of the budget that is filled: what the last repair may add is only known when it is done."""
 
 
+Pin = Callable[[Message], bool]
+"""Whether a message must stay as it is, with its whole unit."""
+
+
 class Fold(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the cut is made. Shares are of the budget."""
 
@@ -64,15 +68,15 @@ def room(budget: int, head: int) -> int:
     return max(1, int((budget - head) * ROOM))
 
 
-def _bridge(profile: Profile, cost: Callable[[Message], int]) -> int:
+def bridge(profile: Profile, cost: Callable[[Message], int]) -> int:
     """What the assistant message costs that will stand between a result and a user message."""
     return 0 if profile.user_after_result else cost(Message("assistant", (Text(BRIDGE, flat=True),)))
 
 
 def bridges(request: Request, profile: Profile, cost: Callable[[Message], int]) -> int:
     """What all of them cost at most."""
-    bridge = _bridge(profile, cost)
-    return bridge * sum(message.role == "user" for message in request.transcript) if bridge else 0
+    each = bridge(profile, cost)
+    return each * sum(message.role == "user" for message in request.transcript) if each else 0
 
 
 class Walk:
@@ -87,13 +91,14 @@ class Walk:
         cost: Callable[[Message], int],
         count: Callable[[str], int],
         keep: Keep | None = None,
+        pinned: Pin | None = None,
     ) -> None:
         self.request, self.fold, self.cost = request, fold, cost
         self.budget = budget
-        self.bridge = _bridge(profile, cost)
+        self.bridge = bridge(profile, cost)
         self.units = units(request.transcript, profile)
         self.clear = clear.Cleared(request, fold.clearing, count, keep)
-        self.pinned = self._find_pinned()
+        self.pinned = self._find_pinned(pinned)
         self.openers = self._find_openers()
         self.costs: list[int] = []
         self.total = 0
@@ -215,12 +220,15 @@ class Walk:
         self._unit_at = found
         return found
 
-    def _find_pinned(self) -> set[int]:
+    def _find_pinned(self, wanted: Pin | None) -> set[int]:
+        def is_pinned(message: Message) -> bool:
+            return bool(message.extra.get(self.fold.pin)) or (wanted is not None and wanted(message))
+
         transcript = self.request.transcript
         pinned = {
             i
             for i, unit in enumerate(self.units)
-            if any(transcript[at].extra.get(self.fold.pin) for at in range(unit.start, unit.end))
+            if any(is_pinned(transcript[at]) for at in range(unit.start, unit.end))
         }
         task = next((i for i, unit in enumerate(self.units) if unit.asks), None)
         return pinned | {task} if self.fold.first and task is not None else pinned

@@ -26,6 +26,8 @@ TOOLS = (
     "list_exec_sessions",
 )
 PLACEHOLDER = "[{tool} result omitted from context]"
+RECALL = "recall"
+"""The tool that reads the store, which `KEPT` tells the model to call."""
 KEPT = '[{tool} was done. Its result, {tokens:,} tokens, was left out to save context: recall("{handle}") returns it.]'
 """What stands for a result that is kept in a store."""
 
@@ -56,21 +58,13 @@ class Microcompact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def plan(self, request: Request, count: Callable[[str], int], keep: Keep | None = None) -> list[Edit]:
         """One edit a message that holds a stale result. With `keep` the placeholder says how to get it back."""
         transcript = request.transcript
-        places = []
-        for call in request.pairs[0]:
-            for at, part in call.results:
-                result = transcript[at].parts[part]
-                assert isinstance(result, ToolResult)
-                tool = result.name or call.call.name
-                if tool in self.tools:
-                    places.append((at, part, tool, result))
-        places.sort(key=lambda place: place[:2])
+        places = self._results(request)
         new: dict[int, dict[int, ToolResult]] = {}
         reasons: dict[int, str] = {}
         for at, part, tool, result in places[: max(0, len(places) - self.keep)]:
             text = text_of(result.parts)
             line = self.placeholder.format(tool=tool)
-            if text is None or not self._is_stale(text, line, count):
+            if not self.is_stale(tool, text, count) or text is None:
                 continue
             if keep is not None:
                 line = KEPT.format(tool=tool, tokens=count(text), handle=keep(text))
@@ -92,8 +86,28 @@ class Microcompact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             for at, parts in new.items()
         ]
 
-    def _is_stale(self, text: str, line: str, count: Callable[[str], int]) -> bool:
-        """Whether to replace the text: long enough, not legato's own, and (save the document's line) costlier."""
-        if len(text) < self.min_chars or text in (line, BACKFILL) or MARKED.search(text):
+    def results(self, request: Request) -> list[tuple[str, str | None]]:
+        """The results in question in order, by their tool and text: None where they are no text."""
+        return [(tool, text_of(result.parts)) for _, _, tool, result in self._results(request)]
+
+    def is_stale(self, tool: str, text: str | None, count: Callable[[str], int]) -> bool:
+        """Whether the result is replaced when it is old: long enough, not legato's own, and costlier than its line.
+
+        The document's own line replaces it at any price.
+        """
+        line = self.placeholder.format(tool=tool)
+        if text is None or len(text) < self.min_chars or text in (line, BACKFILL) or MARKED.search(text):
             return False
         return (self.placeholder, self.tools) == (PLACEHOLDER, TOOLS) or count(line) < count(text)
+
+    def _results(self, request: Request) -> list[tuple[int, int, str, ToolResult]]:
+        """The results of the tools in question, in order: message, part, tool and result."""
+        found = []
+        for call in request.pairs[0]:
+            for at, part in call.results:
+                result = request.transcript[at].parts[part]
+                assert isinstance(result, ToolResult)
+                tool = result.name or call.call.name
+                if tool in self.tools:
+                    found.append((at, part, tool, result))
+        return sorted(found, key=lambda place: place[:2])

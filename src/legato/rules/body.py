@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import or_
 from typing import TypeAlias, TypeGuard
 
-from legato import wire
+import msgspec
+
+from legato import traits, wire
 from legato.edits import Edit, Request
 from legato.messages import Fields, Message, Part, Reasoning, Text, ToolCall, ToolResult, changed
 from legato.profiles import Profile
@@ -36,10 +40,11 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     """Every fault of the family in one walk. Where several fixes touch one message, the one found first goes first."""
     if not request.transcript and not request.continues:
         yield Violation(NOTHING.code, None, "there is no message to send", fix=Fix("add a user message", "manual"))
-    judges = [judge for judge, matters in JUDGES if matters(profile)]
-    for at, message in enumerate(request.transcript):
-        for judge in judges:
-            finding = judge(message, profile)
+    judges = [(judge, needs) for judge, needs, matters in JUDGES if matters(profile)]
+    for at in request.having(reduce(or_, [needs for _, needs in judges])):
+        found = request.traits[at]
+        for judge, needs in judges:
+            finding = judge(request.transcript[at], profile) if found & needs else None
             if finding is not None:
                 yield _violation(request, at, *finding)
 
@@ -136,7 +141,7 @@ def _arguments(message: Message, profile: Profile) -> Finding | None:
     if message.role != "assistant":
         return None
     parts = tuple([_with_object(part, profile) if type(part) is ToolCall else part for part in message.parts])
-    if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+    if parts == message.parts:
         return None
     reason = "the arguments of a call are not the text of a JSON object"
     title = "make them one"
@@ -169,9 +174,16 @@ def _with_object(call: ToolCall, profile: Profile) -> ToolCall:
 def is_object(text: str) -> bool:
     """Whether a text is a JSON object. NaN and Infinity are not JSON."""
     try:
+        return _read_strictly(text) is not None
+    except (ValueError, RecursionError):  # it refuses more than is wrong: lone surrogates, huge numbers
+        pass
+    try:
         return isinstance(json.loads(text, parse_constant=_refuse), dict)
     except (ValueError, RecursionError):
         return False
+
+
+_read_strictly = msgspec.json.Decoder(dict).decode
 
 
 def _refuse(constant: str) -> None:
@@ -248,15 +260,15 @@ def _is_block(part: Part, message: Message, profile: Profile) -> TypeGuard[Text]
 
 Judge: TypeAlias = Callable[[Message, Profile], Finding | None]
 
-JUDGES: tuple[tuple[Judge, Callable[[Profile], object]], ...] = (
-    (_surrogates, lambda _: True),
-    (_empty, lambda profile: not (profile.empty_messages and profile.empty_text)),
-    (_null, lambda profile: not profile.null_content),
-    (_no_calls, lambda profile: not profile.empty_calls),
-    (_arguments, lambda profile: profile.arguments != "any" or wire.holds_text(profile.format)),
-    (_blank_blocks, lambda profile: not profile.empty_text),
-    (_silent, lambda profile: not (profile.null_with_calls and profile.empty_with_calls)),
-    (_fields, lambda profile: profile.message_keys),
-    (_beside, lambda profile: not profile.text_with_calls),
+JUDGES: tuple[tuple[Judge, int, Callable[[Profile], object]], ...] = (
+    (_surrogates, traits.ENCODED, lambda _: True),
+    (_empty, traits.BARE | traits.BLANK, lambda profile: not (profile.empty_messages and profile.empty_text)),
+    (_null, traits.BARE, lambda profile: not profile.null_content),
+    (_no_calls, traits.FIELDS, lambda profile: not profile.empty_calls),
+    (_arguments, traits.CALLS, lambda profile: profile.arguments != "any" or wire.holds_text(profile.format)),
+    (_blank_blocks, traits.BLANK, lambda profile: not profile.empty_text),
+    (_silent, traits.CALLS, lambda profile: not (profile.null_with_calls and profile.empty_with_calls)),
+    (_fields, traits.FIELDS, lambda profile: profile.message_keys),
+    (_beside, traits.CALLS, lambda profile: not profile.text_with_calls),
 )
-"""The judges, each with whether it can find anything under a profile."""
+"""The judges, each with the traits of what it can find a fault in, and whether it can find any under a profile."""

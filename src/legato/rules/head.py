@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from legato import traits
 from legato.edits import HEAD, Edit, Request
 from legato.messages import Fields, Message, Part, Text, ToolCall, ToolResult, changed
 from legato.profiles import Profile
@@ -69,9 +70,9 @@ def _markers(request: Request, profile: Profile) -> Iterator[Violation]:
     """The newest markers of the messages go on working: the oldest go. Those of the head are kept."""
     found = [
         (at, i, j)
-        for at, message in enumerate(request.transcript)
-        for i, part in enumerate(message.parts)
-        for j in _marked(part)
+        for at in request.having(traits.ENCODED)
+        for i, part in enumerate(request.transcript[at].parts)
+        for j in marked(part)
     ]
     found.sort(key=lambda place: request.transcript[place[0]].is_system)  # sessions share the system text: it goes last
     room = max(0, profile.cache_markers_max - tools.count_key(request.head, MARKER))
@@ -88,7 +89,7 @@ def _markers(request: Request, profile: Profile) -> Iterator[Violation]:
         yield Violation(MARKERS.code, where, reason, profile.severity("cache_markers_max"), f"[{where}]", fix)
 
 
-def _marked(part: Part) -> Iterator[int]:
+def marked(part: Part) -> Iterator[int]:
     """-1 for a marker on the part itself, else the index of the marked block inside a result."""
     fields = part.extra if isinstance(part, Text | ToolCall | ToolResult) else part.raw
     if isinstance(fields, dict) and MARKER in fields:

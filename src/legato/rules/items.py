@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from legato import traits
 from legato.edits import Request
 from legato.messages import Message, Reasoning, ToolCall, changed
 from legato.profiles import Profile
@@ -33,7 +34,8 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
         return
     thoughts: set[str] = set()
     transcript = request.transcript
-    for at, message in enumerate(transcript):
+    for at in request.having(traits.THINKS | traits.CALLS):
+        message = transcript[at]
         after = transcript[at + 1] if at + 1 < len(transcript) else None
         item_id = _thought_id(message)
         if item_id is not None and not (after is not None and _follows(after)):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from legato import traits
 from legato.edits import Request
 from legato.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, Transcript, changed
 from legato.pairing import Call, turns
@@ -47,7 +48,7 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
         yield from _flags(request, profile)
     if not profile.empty_error_results:
         yield from _empty_errors(request, profile)
-    if len(profile.result_media) < len(KINDS):
+    if len(profile.result_media) < len(KINDS) and request.having(traits.RAW):
         yield from _media(request, calls, profile)
     if profile.results_alone:
         yield from _beside(request, profile)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from legato import traits
 from legato.edits import Edit, Request
 from legato.messages import Json, Media, Message, Opaque, Part, Text, ToolResult, changed
 from legato.profiles import Profile
@@ -40,7 +41,8 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
 
 def _parts(request: Request, profile: Profile) -> Iterator[Violation]:
     """Media become a text that says what is missing; where only a string is taken the texts become one."""
-    for at, message in enumerate(request.transcript):
+    for at in request.having(traits.RAW | traits.BLOCKS):
+        message = request.transcript[at]
         parts = tuple([_plain_result(part, profile) for part in _plain(message.parts, profile)])
         if parts != message.parts:
             media = any(isinstance(part, Media | Opaque) for part in _all(message.parts))
@@ -52,7 +54,8 @@ def _parts(request: Request, profile: Profile) -> Iterator[Violation]:
 
 def _outside(request: Request, profile: Profile) -> Iterator[Violation]:
     """Media of other roles go into a user message of their own, directly after; beside calls into one before."""
-    for at, message in enumerate(request.transcript):
+    for at in request.having(traits.RAW):
+        message = request.transcript[at]
         role = "system" if message.is_system else message.role
         shown = tuple([part for part in message.parts if isinstance(part, Media)])
         if not shown or role in profile.media_in:
@@ -100,8 +103,8 @@ def _images(request: Request, profile: Profile) -> Iterator[Violation]:
     """An image that is too large is replaced by a text. The newest one is spared if leaving out others is enough."""
     found = [
         (at, part)
-        for at, message in enumerate(request.transcript)
-        for part in _all(message.parts)
+        for at in request.having(traits.RAW)
+        for part in _all(request.transcript[at].parts)
         if isinstance(part, Media) and part.kind == "image"
     ]
     side = profile.image_side_max
@@ -151,7 +154,8 @@ def _map_media(message: Message, texts: dict[int, str]) -> Message:
 
 def _documents(request: Request, profile: Profile) -> Iterator[Violation]:
     taken: set[str] = set()
-    for at, message in enumerate(request.transcript):
+    for at in request.having(traits.RAW):
+        message = request.transcript[at]
         renamed = {}
         for part in _all(message.parts):
             name = _name(part)

@@ -27,18 +27,29 @@ TABLE = (REUSED, BAD_ID, BAD_NAME, UNDECLARED)
 
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 ID_LENGTH = 9
+CALLED = (ToolCall, ToolResult)
 ANY = re.compile(".*", re.DOTALL)
 
 
 def find(request: Request, profile: Profile) -> Iterator[Violation]:
     """The ids first, then the names. Each message is changed once for each of the two."""
     calls, _ = request.pairs
-    if calls:
+    if calls and not _are_fine([call.call.id for call in calls if call.call.id], len(calls), profile):
         yield from _ids(request, calls, profile)
     if profile.name_shape is not None or profile.reserved_names:
         yield from _names(request, profile.name_shape or ANY, profile)
     if not profile.tools_declared:
         yield from _undeclared(request, calls)
+
+
+def _are_fine(ids: list[str], calls: int, profile: Profile) -> bool:
+    """Whether the ids of so many calls are beyond doubt: told at once, without looking at the turns."""
+    return (
+        (len(ids) == calls or not profile.ids_required)
+        and (profile.ids_unique == "no" or len(set(ids)) == len(ids))
+        and (profile.id_shape is None or all(map(profile.id_shape.fullmatch, ids)))
+        and (not profile.id_max or all(len(call_id) <= profile.id_max for call_id in ids))
+    )
 
 
 def _ids(request: Request, calls: list[Call], profile: Profile) -> Iterator[Violation]:
@@ -158,7 +169,7 @@ def _bad_name(at: int | None, place: str, reason: str, edit: Edit, profile: Prof
 
 
 def _named(message: Message) -> Iterable[str]:
-    return [part.name for part in message.parts if isinstance(part, ToolCall | ToolResult) and part.name is not None]
+    return [part.name for part in message.parts if isinstance(part, CALLED) and part.name is not None]
 
 
 def _with_names(message: Message, new: dict[str, str]) -> Message:

@@ -72,6 +72,8 @@ class _Repair:
 
     def turn(self, end: int, calls: list[Call]) -> None:
         """Judge one turn: its half calls, then the result of each call and where it stands."""
+        if self._is_whole(end, calls):
+            return
         block = self._block(end)
         target = (block[0] if self.profile.results_together else block[-1]) if block else end
         standing = {target} if self.profile.results_together else set(block)
@@ -92,6 +94,16 @@ class _Repair:
                 self._move(call, answer, target)
         if self.profile.results_first:
             self._reorder(block)
+
+    def _is_whole(self, end: int, calls: list[Call]) -> bool:
+        """Whether the results of the calls, and nothing else, follow in their order: the usual turn, told at once."""
+        own = self.profile.results_in == "tool" and not self.profile.results_together
+        for nth, call in enumerate(calls):
+            at, part = (end + 1 + nth, 0) if own else (end + 1, nth)
+            size = 1 if own else len(calls)
+            if call.half or call.results != [(at, part)] or len(self.transcript[at].parts) != size:
+                return False
+        return self.profile.results_in == "tool" or self.transcript[end + 1].role == "user"
 
     def violations(self) -> Iterator[Violation]:
         """What was found, each fault with the edits of every message its fix touches."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from legato.edits import HEAD, Edit, Request
 from legato.messages import Message, Reasoning, Text, ToolCall, ToolResult, changed, user
@@ -33,6 +34,8 @@ BRIDGE = "OK."
 REMINDER = "<system-reminder>\n{}\n</system-reminder>"
 """How system text reads inside a user message."""
 
+ALTERNATING = ("user", "assistant")
+"""The roles that may not come twice in a row."""
 STAND_INS = {"developer": "system", "function": "tool"}
 """The role that means the same where one is not known. Any other becomes user."""
 
@@ -56,6 +59,8 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
 
 
 def _unknown(request: Request, profile: Profile) -> Iterator[Violation]:
+    if {message.role for message in request.transcript}.issubset(profile.roles):
+        return
     for at, message in enumerate(request.transcript):
         if message.role not in profile.roles and not message.results:
             role = STAND_INS.get(message.role, "user")
@@ -137,7 +142,7 @@ def _repeats(request: Request, profile: Profile, fact: str) -> Iterator[Violatio
     """Runs of user or assistant messages, or only one at the end. Every fault of a run has the run's one fix."""
     for start, run in _runs(request, profile):
         at_end = start + len(run) == len(request.transcript) and run[0].role == "assistant"
-        if len(run) < 2 or not (at_end or fact == "alternates"):
+        if not (at_end or fact == "alternates"):
             continue
         edits: dict[int, tuple[Message, ...]] = dict.fromkeys(range(start + 1, start + len(run)), ())
         edits[start] = (merge(run),)
@@ -149,21 +154,23 @@ def _repeats(request: Request, profile: Profile, fact: str) -> Iterator[Violatio
             yield Violation(first.code, where, first.message, first.severity, f"[{where}]", first.fix)
 
 
-def _runs(request: Request, profile: Profile) -> Iterator[tuple[int, list[Message]]]:
-    """The runs of user or assistant messages, each with where it starts.
+def _runs(request: Request, profile: Profile) -> Iterator[tuple[int, Sequence[Message]]]:
+    """The runs of several user or assistant messages, each with where it starts.
 
     What follows results that have to stand alone begins a run of its own: an assistant message will come between.
     """
-    start, run = 0, list[Message]()
-    for at, message in enumerate(request.transcript):
-        joins = bool(run) and message.role == run[0].role and not _is_bridged(run[-1], message, profile)
-        if not joins:
-            if run and run[0].role in ("user", "assistant"):
-                yield start, run
-            start, run = at, []
-        run.append(message)
-    if run and run[0].role in ("user", "assistant"):
-        yield start, run
+    transcript = request.transcript
+    start = end = 0
+    for at, (before, message) in enumerate(pairwise(transcript), 1):
+        if before.role != message.role or message.role not in ALTERNATING or _is_bridged(before, message, profile):
+            continue
+        if at > end:
+            if end:
+                yield start, transcript[start:end]
+            start = at - 1
+        end = at + 1
+    if end:
+        yield start, transcript[start:end]
 
 
 def _is_bridged(before: Message, message: Message, profile: Profile) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from legato import traits
 from legato.edits import Request
 from legato.messages import Opaque, Part, changed
 from legato.profiles import Profile
@@ -25,14 +26,16 @@ RESULT = "_tool_result"
 
 def find(request: Request, profile: Profile) -> Iterator[Violation]:
     """Calls without a result, those of the newest turn apart, and results without a call before them."""
-    if not profile.server_tools:
+    unread = request.having(traits.RAW) if profile.server_tools else ()
+    if not unread:
         return
-    answered = {_answers(part) for message in request.transcript for part in message.parts} - {None}
+    answered = {_answers(part) for at in unread for part in request.transcript[at].parts} - {None}
     newest = max((at for at, message in enumerate(request.transcript) if message.role == "assistant"), default=0)
     while newest > 0 and request.transcript[newest - 1].role == "assistant":
         newest -= 1
     called: set[str] = set()
-    for at, message in enumerate(request.transcript):
+    for at in unread:
+        message = request.transcript[at]
         kept: list[Part] = []
         for part in message.parts:
             call, result = _calls(part), _answers(part)

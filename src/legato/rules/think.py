@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from legato import traits
 from legato.edits import HEAD, Edit, Request
 from legato.messages import Message, Part, Reasoning, Text, ToolCall, Transcript, changed
 from legato.profiles import Profile
@@ -34,14 +35,13 @@ SAID_NOTHING = "(no answer)"
 
 def find(request: Request, profile: Profile) -> Iterator[Violation]:
     """Every fault of the family. Where two fixes touch one message, the one found first goes first."""
-    if profile.reasoning_signed:
+    if profile.reasoning_signed and request.having(traits.THINKS):
         yield from _foreign(request, profile)
     if profile.reasoning_bound:
         yield from _bound(request, profile)
-    for at, message in enumerate(request.transcript):
-        if message.role != "assistant":
-            continue
-        for judge in JUDGES:
+    for at in request.having(traits.THINKS | traits.FIELDS | (traits.CALLS if profile.call_signature else 0)):
+        message = request.transcript[at]
+        for judge in JUDGES if message.role == "assistant" else ():
             finding = judge(message, profile)
             if finding is not None:
                 yield of_message(request, at, profile, *finding)

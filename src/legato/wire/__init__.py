@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from legato import traits
 from legato.edits import Request
 from legato.errors import WireError
 from legato.messages import Fields, Json, Media, Message, Opaque, Text, ToolCall, ToolResult, Transcript
@@ -37,9 +38,6 @@ CODECS: dict[str, Codec] = {
     "gemini": gemini,
     "bedrock": bedrock,
 }
-
-PLAIN = (str, int, float, bool, type(None))
-"""The JSON values that hold no others."""
 
 INSIDE = {"anthropic": "content", "bedrock": "content", "gemini": "parts"}
 """The field that holds the parts of a message, calls and results among them."""
@@ -69,28 +67,28 @@ def read(payload: Json, form: str, tools: Sequence[Json] | None = None) -> Reque
         head, items = {}, _listed(payload, form)
     if tools:
         head["tools"] = list(tools)
-    transcript = found.decode(items)
-    for at, message in enumerate(transcript):
-        _verify(message, f"{found.KEY}[{at}]")
+    request = Request(head, found.decode(items))
+    for at in request.having(traits.FIELDS | traits.RAW | traits.ENCODED):
+        _verify(request.transcript[at], found.KEY, at)
     shape.verify(head, "")
-    return Request(head, transcript)
+    return request
 
 
-def _verify(message: Message, place: str) -> None:
+def _verify(message: Message, key: str, at: int) -> None:
     """Look at all that the codec took as it is: fields and parts it does not know, media, arguments."""
-    for key, value in message.extra.items():
-        if isinstance(value, list | dict) or value.__class__ not in PLAIN:
-            shape.verify(value, f"{place}.{key}")
+    for field, value in message.extra.items():
+        if type(value) not in shape.PLAIN:
+            shape.verify(value, f"{key}[{at}].{field}")
     for part in message.parts:
-        if isinstance(part, Opaque | Media):
-            shape.verify(part.raw, f"{place}.content", raw_bytes=isinstance(part, Media))
-        elif isinstance(part, ToolCall):
+        if type(part) is ToolCall:
             if type(part.arguments) is not str:
-                shape.verify(part.arguments, f"{place}: the arguments of a call")
-        elif isinstance(part, ToolResult):
+                shape.verify(part.arguments, f"{key}[{at}]: the arguments of a call")
+        elif type(part) is ToolResult:
             for inner in part.parts:
                 if type(inner) is not Text:
-                    shape.verify(inner.raw, f"{place}.content", raw_bytes=type(inner) is Media)
+                    shape.verify(inner.raw, f"{key}[{at}].content", raw_bytes=type(inner) is Media)
+        elif type(part) is Opaque or type(part) is Media:
+            shape.verify(part.raw, f"{key}[{at}].content", raw_bytes=type(part) is Media)
 
 
 def _listed(value: Json, form: str) -> list[Json]:
@@ -136,13 +134,20 @@ def write(request: Request, before: Request, payload: Json, form: str, moved: bo
     noted = notes(before)
     if request.transcript is before.transcript and not request.altered and not noted and not moved:
         return payload
-    items = [_bare(item) for message in request.transcript for item in found.encode(message)]
+    items = [bare(item) for message in request.transcript for item in found.encode(message)]
+    return body(request, payload, form, items, moved)
+
+
+def body(request: Request, payload: Json, form: str, items: list[Json], moved: bool = False) -> Json:
+    """A payload with these wire items, in the shape of the one that came in: see `write`."""
+    found = codec(form)
     if not isinstance(payload, dict):
-        whole = request.altered or (moved and bool(request.head))
-        return {**request.head, found.KEY: items} if whole else items
+        if request.altered or (moved and request.head):
+            return {**request.head, found.KEY: items}
+        return items
     head = request.head if request.altered or moved else payload
-    body = {key: items if key == found.KEY else value for key, value in head.items() if not _is_note(key)}
-    return body if found.KEY in body else {**body, found.KEY: items}
+    whole = {key: items if key == found.KEY else value for key, value in head.items() if not _is_note(key)}
+    return whole if found.KEY in whole else {**whole, found.KEY: items}
 
 
 def notes(request: Request) -> tuple[str, ...]:
@@ -159,7 +164,7 @@ def _is_note(key: str) -> bool:
     return key[:1] == "_"
 
 
-def _bare(item: Json) -> Json:
+def bare(item: Json) -> Json:
     """The wire item without the caller's notes: itself if it has none."""
     if isinstance(item, dict) and any(map(_is_note, item)):
         return {key: value for key, value in item.items() if not _is_note(key)}
@@ -170,6 +175,8 @@ __all__ = [
     "CODECS",
     "Codec",
     "answer_fields",
+    "bare",
+    "body",
     "codec",
     "evidence",
     "foreign",

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from legato.errors import WireError
 from legato.messages import (
+    NOTHING,
     Fields,
     Json,
     Media,
@@ -37,11 +38,16 @@ MEDIA = {
     "video_url": "video",
 }
 RESULTS = ("tool", "function")
+RESULT_FIELDS = frozenset(("role", "name", "content", "tool_call_id"))
+CALL_FIELDS = frozenset(("id", "type", "function"))
+FUNCTION_FIELDS = frozenset(("name", "arguments"))
+USUAL: Fields = {"type": "function"}
+"""The `extra` of a call that has these fields and no others: one for all of them."""
 
 
 def decode(items: Sequence[Json]) -> Transcript:
     """Wire messages to a transcript of the same length. Raises `WireError` with the place."""
-    return tuple([_message(item, at) for at, item in enumerate(items)])
+    return shape.transcript(items, _message, KEY)
 
 
 def encode(message: Message) -> tuple[Json, ...]:
@@ -59,8 +65,9 @@ def encode(message: Message) -> tuple[Json, ...]:
     item.update(message.extra)
     for part in message.parts:
         if isinstance(part, ToolCall):
-            if "function_call" in part.extra:
-                item["function_call"] = {"name": part.name, "arguments": part.arguments, **part.extra["function_call"]}
+            legacy = part.extra.get("function_call")
+            if isinstance(legacy, dict):
+                item["function_call"] = {"name": part.name, "arguments": part.arguments, **legacy}
             else:
                 calls.append(_call_item(part))
         elif isinstance(part, Reasoning):
@@ -77,25 +84,32 @@ def encode(message: Message) -> tuple[Json, ...]:
 
 
 def _message(item: Json, at: int) -> Message:
-    place = f"messages[{at}]"
-    fields = shape.fields(item, place)
-    role = shape.text(fields, "role", place)
-    extra = {key: value for key, value in fields.items() if key not in ("role", "name", "content")}
-    parts = _parts(fields.get("content"), f"{place}.content")
-    name = shape.optional_text(fields, "name", place)
+    fields = shape.fields(item, "")
+    role = shape.text(fields, "role", "")
+    content = fields.get("content")
+    parts = (Text(content, True, NOTHING),) if type(content) is str else _parts(content, "content")
     if role in RESULTS:
-        call_id = shape.optional_text(fields, "tool_call_id", place)
-        extra.pop("tool_call_id", None)
-        blank = {} if parts or "content" not in fields else {"content": fields["content"]}
-        result = ToolResult(call_id, parts, name, extra=blank)
-        return Message(role, (result,), (at,), extra=extra, raw=item)
+        return _result(item, role, parts, fields, at)
+    if len(fields) == 2 and parts:  # a role and a content, and that is all
+        return Message(role, parts, (at,), None, NOTHING, item)
+    extra = shape.rest(fields, ("role", "name", "content"))
     if not parts and "content" in fields:
-        extra["content"] = fields["content"]
-    if "name" in fields and name is None:
+        extra["content"] = content
+    name = shape.optional_text(fields, "name", "") if "name" in fields else None
+    if name is None and "name" in fields:
         extra["name"] = None
     if role == "assistant":
-        parts = (*_reasoning(extra), *parts, *_calls(extra, place))
-    return Message(role, parts, (at,), name, extra, item)
+        calls = _calls(extra)
+        thoughts = _reasoning(extra) if extra else ()
+        parts = (*thoughts, *parts, *calls)
+    return Message(role, parts, (at,), name, extra or NOTHING, item)
+
+
+def _result(item: Json, role: str, parts: tuple[Part, ...], fields: dict[str, Json], at: int) -> Message:
+    call_id, name = shape.optional_text(fields, "tool_call_id", ""), shape.optional_text(fields, "name", "")
+    blank = NOTHING if parts or "content" not in fields else {"content": fields["content"]}
+    extra = NOTHING if fields.keys() <= RESULT_FIELDS else shape.rest(fields, RESULT_FIELDS)
+    return Message(role, (ToolResult(call_id, parts, name, False, blank),), (at,), None, extra, item)
 
 
 def _parts(content: Json, place: str) -> tuple[Part, ...]:
@@ -112,14 +126,13 @@ def _part(block: Json) -> Part:
     if isinstance(block, dict):
         kind = block.get("type")
         if kind == "text" and isinstance(block.get("text"), str):
-            extra = {key: value for key, value in block.items() if key != "text"}
-            return Text(block["text"], extra=extra, raw=block)
+            return Text(block["text"], False, shape.rest(block, ("text",)), block)
         if isinstance(kind, str) and kind in MEDIA:
             return Media(MEDIA[kind], block)
     return Opaque(block)
 
 
-def _reasoning(extra: dict[str, Json]) -> list[Reasoning]:
+def _reasoning(extra: dict[str, Json]) -> Sequence[Reasoning]:
     """Take the reasoning fields out of `extra`. A null one stays there."""
     found = []
     for field in REASONING:
@@ -130,37 +143,38 @@ def _reasoning(extra: dict[str, Json]) -> list[Reasoning]:
     return found
 
 
-def _calls(extra: dict[str, Json], place: str) -> list[ToolCall]:
+def _calls(extra: dict[str, Json]) -> Sequence[ToolCall]:
     """Take the calls out of `extra`. `tool_calls: null` and `[]` stay there."""
-    found = []
+    found: Sequence[ToolCall] = ()
     items = extra.get("tool_calls")
     if items:
         if not isinstance(items, list):
-            raise WireError(f"{place}.tool_calls", f"must be a list, not {shape.kind(items)}")
+            raise WireError("tool_calls", f"must be a list, not {shape.kind(items)}")
         del extra["tool_calls"]
-        found = [_call(item, f"{place}.tool_calls[{at}]") for at, item in enumerate(items)]
+        found = shape.each(items, _call, "tool_calls")
     legacy = extra.get("function_call")
     if isinstance(legacy, dict):
         del extra["function_call"]
-        rest = {key: value for key, value in legacy.items() if key not in ("name", "arguments")}
-        found.append(ToolCall(None, legacy.get("name"), legacy.get("arguments"), extra={"function_call": rest}))
+        name, rest = shape.optional_text(legacy, "name", "function_call"), shape.rest(legacy, ("name", "arguments"))
+        found = (*found, ToolCall(None, name, legacy.get("arguments"), extra={"function_call": rest}))
     return found
 
 
-def _call(item: Json, place: str) -> ToolCall:
-    fields = shape.fields(item, place)
-    free = fields.get("type") == "custom"
-    body, text = ("custom", "input") if free else ("function", "arguments")
+def _call(item: Json) -> ToolCall:
+    fields = shape.fields(item, "")
+    kind = fields.get("type")
+    body, text = ("custom", "input") if kind == "custom" else ("function", "arguments")
     function = fields.get(body)
-    if function is None:
-        function = {}
-    function = shape.fields(function, f"{place}.{body}")
-    name = shape.optional_text(function, "name", f"{place}.{body}")
-    extra = {key: value for key, value in fields.items() if key not in ("id", body)}
-    rest = {key: value for key, value in function.items() if key not in ("name", text)}
-    if rest:
-        extra[body] = rest
-    return ToolCall(shape.optional_text(fields, "id", place), name, function.get(text), free, extra, item)
+    function = {} if function is None else shape.fields(function, body)
+    name = shape.optional_text(function, "name", body)
+    call_id = shape.optional_text(fields, "id", "")
+    extra = USUAL
+    if kind != "function" or fields.keys() != CALL_FIELDS or function.keys() != FUNCTION_FIELDS:
+        extra = shape.rest(fields, ("id", body))
+        rest = shape.rest(function, ("name", text))
+        if rest:
+            extra[body] = rest
+    return ToolCall(call_id, name, function.get(text), kind == "custom", extra, item)
 
 
 def _call_item(call: ToolCall) -> Json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from legato.errors import WireError
@@ -60,7 +60,7 @@ def dump(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def rest(value: dict[str, Json], known: tuple[str, ...]) -> dict[str, Json]:
+def rest(value: dict[str, Json], known: Iterable[str]) -> dict[str, Json]:
     """The fields that are not `known`."""
     found = value.copy()
     for key in known:
@@ -123,6 +123,8 @@ def as_text(call: ToolCall) -> str:
     return call.arguments if isinstance(call.arguments, str) else dump(call.arguments)
 
 
+PLAIN = frozenset((str, int, float, bool, type(None)))
+"""The JSON values that hold no others."""
 DEEPEST = 200
 """How deeply JSON that legato does not read may be nested."""
 
@@ -137,12 +139,15 @@ def verify(value: Json, place: str, raw_bytes: bool = False) -> None:
         where, here, depth = todo.pop()
         if depth > DEEPEST:
             raise WireError(place, f"is nested more than {DEEPEST} levels deep")
-        if isinstance(here, Mapping):
+        if isinstance(here, dict | Mapping):
             for key, item in here.items():
                 if not isinstance(key, str):
                     raise WireError(where, f"has a key that is not text but {kind(key)}")
-                todo.append((f"{where}.{key}" if depth < 8 else where, item, depth + 1))
+                if type(item) not in PLAIN:
+                    todo.append((f"{where}.{key}" if depth < 8 else where, item, depth + 1))
         elif isinstance(here, list | tuple):
-            todo.extend((f"{where}[{at}]" if depth < 8 else where, item, depth + 1) for at, item in enumerate(here))
+            for at, item in enumerate(here):
+                if type(item) not in PLAIN:
+                    todo.append((f"{where}[{at}]" if depth < 8 else where, item, depth + 1))
         elif not (here is None or isinstance(here, str | int | float) or (raw_bytes and isinstance(here, bytes))):
             raise WireError(where, f"is no JSON but {kind(here)}")
