@@ -7,16 +7,18 @@ import copy
 import json
 import pickle
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
 import legato
 from histories import clean_histories, histories
 from legato import profiles, wire
+from legato.fit.fold import Fold
 from legato.policy import PRESETS as POLICIES
 from test_every_format import Case, cases
 from test_fold import step, user, words
@@ -151,6 +153,33 @@ def test_a_session_answers_as_govern_does_at_every_request_of_a_growing_history(
             growth.take("append", size - 1)
             growth.finish()
             growth.compare()
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(1, 160), st.integers(0, 9)), min_size=20, max_size=70),
+    st.sampled_from(["openai", "portable", "anthropic", "glm", "gemini"]),
+    st.sampled_from([{}, {"first": False}, {"newest": 1}, {"target": 0.2}, {"target": 0.9}]),
+    st.integers(600, 2_000),
+)
+def test_a_session_answers_as_govern_does_through_every_fold(
+    sizes: list[tuple[int, int]], profile: str, how: Wire, window: int
+) -> None:
+    policy = legato.Policy.cache_friendly(window=window, max_output=0, reserve=0, fold=Fold(**how))
+    given: dict[str, Any] = {"profile": profile, "policy": policy, "format": "openai-chat"}
+    session = legato.Session(**given)
+    history: list[Wire] = [{"role": "system", "content": words(20, 0)}, user("the task")]
+    for at, (size, kind) in enumerate(sizes):
+        arguments = words(size, at) if kind == 2 else "the same" if kind == 3 else f"file {at}"
+        history = [*history, *step(at, words(size, at + 1), arguments)]
+        if kind == 0:
+            history = [*history, {"role": "assistant", "content": "done"}, user(words(size, at))]
+        elif kind == 1:
+            history[-1]["_pin"] = True
+        elif kind == 4:
+            history = [*history, {"role": "system", "content": "careful"}]
+        found, expected = partial(session.prepare, history), partial(legato.govern, history, **given)
+        assert outcome(found) == outcome(expected)
 
 
 def agent(steps: int, size: int = 40) -> list[Wire]:
@@ -307,8 +336,9 @@ def test_a_name_that_was_made_up_for_an_earlier_tool_is_not_taken_for_a_later_on
 
 def test_tools_that_had_to_be_defined_are_defined_for_a_later_call_too() -> None:
     searches = [message for at in range(4) for message in blocks(f"t{at}", "search")]
-    body = {"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": [user("go"), *searches]}
-    later = {**body, "messages": [*body["messages"], *blocks("t9", "write")]}
+    messages = [user("go"), *searches]
+    body = {"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": messages}
+    later = {**body, "messages": [*messages, *blocks("t9", "write")]}
     found, expected = prepared_after("anthropic", body, later)
     assert found == expected
     assert {tool["name"] for tool in expected[0]["tools"]} == {"search", "write"}

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from legato import wire
 from legato.draft import Draft
 from legato.edits import HEAD, Edit
@@ -32,20 +34,28 @@ def cap(draft: Draft, window: int) -> Draft:
     return draft.make([Edit(HEAD, (), size.CAP.code, reason, head)], {HEAD})
 
 
-def fit(draft: Draft, policy: Policy, budget: int | None) -> tuple[Draft, int | None]:
-    """The draft, mended and within the budget, and what its messages were counted for; None if it was cut at once.
+class Fitted(msgspec.Struct, frozen=True):
+    """A draft that is mended and within its budget.
 
-    As long as that and what is appended leave room, nothing else is cut. Raises `OverBudget`, and `StoreError` if what
-    is dropped cannot be kept.
+    `spent` is what its messages were counted for: as long as that and what is appended leave room, nothing else is cut.
+    None where it was cut by itself. `walk` is the fold that was made, if one had to be.
     """
+
+    draft: Draft
+    spent: int | None = None
+    walk: fold.Walk | None = None
+
+
+def fit(draft: Draft, policy: Policy, budget: int | None) -> Fitted:
+    """The draft within its budget. Raises `OverBudget`, and `StoreError` if what is dropped cannot be kept."""
     if budget is not None and policy.fold is not None:
-        whole, spent = _folded(draft, policy, policy.fold, budget)
+        fitted = _folded(draft, policy, policy.fold, budget)
     else:
-        whole, spent = draft.mend(FAMILIES), 0
-        if budget is not None and whole.tokens() > budget:
-            whole, spent = _snipped(draft, policy, budget), None
-    _keep(whole, policy)
-    return whole, spent
+        fitted = Fitted(draft.mend(FAMILIES), 0)
+        if budget is not None and fitted.draft.tokens() > budget:
+            fitted = Fitted(_snipped(draft, policy, budget))
+    _keep(fitted.draft, policy)
+    return fitted
 
 
 def _keep(draft: Draft, policy: Policy) -> None:
@@ -59,28 +69,28 @@ def _keep(draft: Draft, policy: Policy) -> None:
             change.reason += f", kept as {keep(shape.dump(items))}"
 
 
-def _folded(draft: Draft, policy: Policy, how: Fold, budget: int) -> tuple[Draft, int | None]:
+def _folded(draft: Draft, policy: Policy, how: Fold, budget: int) -> Fitted:
     """The draft cut where its folds have come to be; what they leave too long is snipped.
 
     What comes out leaves a little of the budget free, so that governing it again folds nothing.
     """
-    ledger = draft.ledger
+    ledger, walk, folded = draft.ledger, None, draft
     room = fold.room(budget, ledger.head(draft.request.head))
-    folded = draft
     spent = ledger.messages(draft.request.transcript) + fold.bridges(draft.request, draft.profile, ledger.message)
     if spent > room:
         ways = (ledger.message, ledger.count, keeper(policy), _pin(draft, policy))
-        walk = fold.Walk(draft.request, draft.profile, how, room, *ways)
-        spent = walk.run()
+        walk = fold.Walk(draft.profile, how, room, *ways)
+        walk.read(draft.request.transcript, draft.request.pairs[0])
+        spent = walk.reach()
         folded = _cut(draft, walk.edits(), walk.broke)
     whole = folded.mend(FAMILIES)
     most = ledger.head(draft.request.head) + room
     if whole.tokens() <= most:
-        return whole, spent
+        return Fitted(whole, spent, walk)
     try:
-        return _snipped(folded, policy, most), None
+        return Fitted(_snipped(folded, policy, most))
     except OverBudget:
-        return _snipped(folded, policy, budget), None  # nothing can be left free, if it fits at all
+        return Fitted(_snipped(folded, policy, budget))  # nothing can be left free, if it fits at all
 
 
 def _pin(draft: Draft, policy: Policy) -> fold.Pin | None:

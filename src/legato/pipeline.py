@@ -21,7 +21,7 @@ from legato.calibration import Calibration
 from legato.draft import Draft
 from legato.edits import Request
 from legato.errors import WireError
-from legato.fitting import cap, fit
+from legato.fitting import Fitted, cap, fit
 from legato.messages import Json, ToolCall
 from legato.policy import DEFAULT_OUTPUT, Policy, keeper
 from legato.profiles import Profile
@@ -135,8 +135,7 @@ def govern(
 class Run(msgspec.Struct, frozen=True):
     """One request through the pipeline: what came in, what is sent, and what a session has to know to go on from it.
 
-    `local` is the draft before the fit, `spent` what the fit counted of its messages; None where the request could not
-    grow by a message without being fitted anew.
+    `local` is the draft before the fit, `fitted` what the fit made of it, `whole` what is sent.
     """
 
     payload: Json
@@ -146,7 +145,7 @@ class Run(msgspec.Struct, frozen=True):
     target: Profile
     policy: Policy
     budget: int | None
-    spent: int | None
+    fitted: Fitted
     remarks: Sequence[str]
     summary: Summary | None = None
     """The one that was applied."""
@@ -189,10 +188,11 @@ class Run(msgspec.Struct, frozen=True):
             budget = calibration.budget(budget)
         if policy.microcompact is not None:
             local = local.make(policy.microcompact.plan(local.request, ledger.count, keeper(policy)))
-        whole, spent = fit(local, policy, budget)
+        fitted = fit(local, policy, budget)
+        whole = fitted.draft
         if budget is not None and target.output_counts:
             whole = cap(whole, policy.window or target.window or 0)
-        return cls(messages, before, local, whole, target, policy, budget, spent, remarks, summary, to is not None)
+        return cls(messages, before, local, whole, target, policy, budget, fitted, remarks, summary, to is not None)
 
     def governed(self) -> Governed:
         return _governed(self.payload, self.before, self.whole, self.budget, self.target, self.remarks, self.moved)

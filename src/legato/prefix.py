@@ -8,20 +8,24 @@ full, a rule that looks at the whole history. So it answers as the pipeline woul
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 import msgspec
 
 from legato import wire
 from legato.calibration import Calibration
+from legato.draft import Draft
 from legato.edits import Request
-from legato.errors import WireError
+from legato.errors import Unrepairable, WireError
 from legato.fit import fold
 from legato.fit.fold import Broke
 from legato.fit.units import units
+from legato.fitting import Fitted
 from legato.messages import Json, Media, Message, ToolCall, ToolResult
+from legato.pairing import match
 from legato.pipeline import Governed, Run
-from legato.report import Report
+from legato.report import Change, Report
 from legato.rules import FAMILIES, head, name, role, size, think
 from legato.wire import tools as definitions
 
@@ -41,20 +45,25 @@ GROWING = tuple(family for family in FAMILIES if family not in (head.find, size.
 class Prefix:
     """A history that was governed by `run`, and what was appended since. Only `grown` changes it."""
 
-    def __init__(self, run: Run, calibration: Calibration | None) -> None:
+    def __init__(self, run: Run, calibration: Calibration | None, again: Callable[[Json], Run]) -> None:
         self.run = run
+        self.again = again
+        self.changes: Callable[[], tuple[Change, ...]] = lambda: run.whole.changes
+        self.folded = False
+        self.walk = run.fitted.walk
         self.key = wire.codec(run.target.format).KEY
+        self.whole = isinstance(run.payload, dict)
         self.taught = _taught(calibration)
-        self.profile = run.target
+        self.ids = {call.id for message in run.local.request.transcript for call in message.calls}
         self.seen: list[Json] = []
         self.before = list(run.before.transcript)
-        self.out = list(run.whole.request.transcript)
-        self.folds = list(run.whole.folds)
         self.noted = set(wire.notes(run.before))
-        self.codes = {change.code for change in run.whole.changes}
-        self.usable = self._is_usable()
+        self.usable = self._is_usable(run)
         if self.usable:
-            self._learn()
+            self.seen = list(run.payload[self.key] if self.whole else run.payload)
+            how = run.policy.microcompact
+            self.newest = deque(how.results(run.local.request)[-how.keep :] if how is not None else ())
+            self._learn(run)
 
     def grown(self, messages: Json, tools: Sequence[Json] | None, calibration: Calibration | None) -> Governed | None:
         """What to send of this history, if it only adds to the one that is known; else None, and nothing is learnt."""
@@ -64,47 +73,57 @@ class Prefix:
         fresh = self._read(items[len(self.seen) :])
         if fresh is None or not self._is_alone(fresh) or not self._is_clean(fresh):
             return None
-        if self._is_aging(fresh) or not self._is_small(fresh):
+        if self._is_aging(fresh):
             return None
-        self._add(items, fresh)
+        self.folded = False
+        if not self._is_small(fresh):
+            cut = self._folded(fresh)
+            if cut is None:
+                return None
+            self._add(items, fresh)
+            self._cut(cut, messages, items)
+        else:
+            self._add(items, fresh)
         return self._governed(messages, items)
 
-    def _is_usable(self) -> bool:
+    def _is_usable(self, run: Run) -> bool:
         """Whether anything can be appended to it that leaves what stands before as it is."""
-        run = self.run
-        listed = run.payload[self.key] if isinstance(run.payload, dict) else run.payload
+        listed = run.payload[self.key] if self.whole else run.payload
         heads = {change.code for change in run.whole.changes if change.heads is not None}
+        codes = {change.code for change in run.whole.changes}
         return (
-            run.spent is not None
+            run.fitted.spent is not None
             and isinstance(listed, list)
             and not run.before.continues
             and heads <= AT_HEAD
-            and not (self.codes & CHOSEN)
-            and think.FOREIGN.code not in self.codes
+            and not (codes & CHOSEN)
+            and think.FOREIGN.code not in codes
         )
 
-    def _learn(self) -> None:
-        run, request, ledger = self.run, self.run.whole.request, self.run.whole.ledger
-        self.seen = list(run.payload[self.key] if isinstance(run.payload, dict) else run.payload)
+    def _learn(self, run: Run) -> None:
+        """Take on what is sent now."""
+        request, ledger = run.whole.request, run.whole.ledger
+        self.run = run
+        self.out = list(request.transcript)
+        self.folds = list(run.whole.folds)
+        self.profile = run.target
         self.same = request.transcript is run.before.transcript and not request.altered and not self.noted
-        if run.target.reasoning_bound and not request.altered and not run.whole.changes:
+        if run.target.reasoning_bound and not (request.altered or run.whole.changes or self.folds):
             self.profile = msgspec.structs.replace(run.target, reasoning_bound=False)
         self.sources = [source for message in self.out for source in self._sources(message)]
         self.starts = [unit.start for unit in units(request.transcript, run.target)]
         self.asked = max((at for at, message in enumerate(self.out) if message.asks), default=0)
-        self.ids = {call.id for message in self.out for call in message.calls}
+        self.total = run.whole.tokens()
+        self.left = self._room(run.fitted.spent or 0)
         self.owed: list[Message] = []
-        self.left = self._room()
         self.due = 0
         self.bridge = fold.bridge(run.target, ledger.message)
-        how = run.policy.microcompact
-        self.newest = deque(how.results(run.local.request)[-how.keep :] if how is not None else ())
 
     # --- is it the same history, and more?
 
     def _items(self, messages: Json, tools: Sequence[Json] | None) -> list[Json] | None:
         """The list of wire items, if it and its head begin with what is known."""
-        if isinstance(messages, dict) != isinstance(self.run.payload, dict):
+        if isinstance(messages, dict) != self.whole:
             return None
         items = messages.get(self.key) if isinstance(messages, dict) else messages
         if not isinstance(items, list) or items[: len(self.seen)] != self.seen:
@@ -181,25 +200,61 @@ class Prefix:
             self.owed += fresh
             return True
         owed = [*self.owed, *fresh]
-        due = self._bridges(owed) + ledger.messages(owed)
+        cost = ledger.messages(owed)
+        due = self._bridges(owed) + cost
         if due > self.left:
             return False
-        self.left, self.due, self.owed = self.left - due, 0, []
+        if self.walk is not None:
+            self.walk.read(owed, match(tuple(owed))[0])
+        self.left, self.due, self.owed, self.total = self.left - due, 0, [], self.total + cost
         return True
+
+    def _folded(self, fresh: list[Message]) -> Run | None:
+        """The request cut anew where the window is full again; None: it has to be looked at whole."""
+        run, walk = self.run, self.walk
+        kept = run.policy.recall is not None or run.policy.summarise
+        if (
+            walk is None
+            or kept
+            or any(True for message in self.out for part in message.parts for _ in head.marked(part))
+        ):
+            return None
+        self.usable = False  # until it is known that this is the whole of it
+        owed, local, target = [*self.owed, *fresh], run.local, run.target
+        walk.read(owed, match(tuple(owed))[0])
+        spent = walk.reach()
+        request = Request(local.request.head, tuple(walk.kept()), local.request.altered)
+        try:
+            whole = Draft(request, local.changes, target, local.ledger, folds=tuple(walk.broke)).mend(FAMILIES)
+        except Unrepairable:
+            return None
+        fitted = Fitted(whole, spent, walk)
+        cut = msgspec.structs.replace(run, whole=whole, fitted=fitted)
+        self.total = whole.tokens()
+        room = self._room(spent)
+        return cut if room is not None and room >= 0 and self._is_usable(cut) else None
+
+    def _cut(self, cut: Run, messages: Json, items: list[Json]) -> None:
+        """Go on from a fold. Its changes are told by the whole pipeline, when they are read."""
+        again, known = self.again, list(items)
+        payload = {**messages, self.key: known} if self.whole else known
+        self.changes = cache(lambda: again(payload).whole.changes)
+        self._learn(cut)
+        self.usable = self.folded = True
 
     def _bridges(self, messages: list[Message]) -> int:
         return self.bridge * sum(message.role == "user" for message in messages) if self.bridge else 0
 
-    def _room(self) -> int | None:
+    def _room(self, spent: int) -> int | None:
         """What may be appended before something has to be cut; None: anything."""
-        run, ledger = self.run, self.run.whole.ledger
+        run, total = self.run, self.total
         if run.budget is None:
             return None
-        total = run.whole.tokens()
         room = run.budget - total
         if run.policy.fold is not None:
-            whole = fold.room(run.budget, ledger.head(run.local.request.head))
-            room = min(whole - (run.spent or 0), whole + ledger.head(run.local.request.head) - total)
+            top = run.whole.ledger.head(run.local.request.head)
+            most = fold.room(run.budget, top)
+            room = min(most - spent, most + top - total)
         if run.target.output_counts:
             asked = wire.limits.output(run.whole.request.head) or 0
             room = min(room, (run.policy.window or run.target.window or 0) - asked - total)
@@ -242,13 +297,17 @@ class Prefix:
         sent = items if same else [items[source] if isinstance(source, int) else source[0] for source in self.sources]
         body = messages if same else wire.body(run.whole.request, messages, run.target.format, sent)
         upto, outto, folds, noted = len(self.before), len(self.out), tuple(self.folds), tuple(sorted(self.noted))
-        before, out = self.before, self.out  # they only grow, so that what they are now can be told later
+        before, out, changes = (
+            self.before,
+            self.out,
+            self.changes,
+        )  # lists that only grow: what they are now can be told
 
         def report() -> Report:
             came = Request(run.before.head, tuple(before[:upto]))
             whole = run.whole.request
             left = came if same else Request(whole.head, tuple(out[:outto]), whole.altered)
-            return Report(came, left, run.whole.changes, run.budget, run.whole.ledger, run.notes(noted), folds)
+            return Report(came, left, changes(), run.budget, run.whole.ledger, run.notes(noted), folds)
 
         return Governed(body, sent, report)
 

@@ -16,7 +16,7 @@ import msgspec
 
 from legato.calibration import Calibration, input_tokens
 from legato.errors import GovernanceError
-from legato.messages import Json
+from legato.messages import Fields, Json
 from legato.pipeline import Governed, Run
 from legato.policy import Policy
 from legato.prefix import Prefix
@@ -102,10 +102,12 @@ class Session:
         if governed is None:
             run = self._run(messages, tools, self.summary)
             governed = run.governed()
-            broke = self._departs(run, governed)
-            self._prefix = Prefix(run, self.calibration)
+            broke = self._departs(governed, run.whole.request.head)
+            self._prefix = self._known_by(run, tools)
             if self.policy.summarise:
                 governed = self._asking(run, governed, tools)
+        elif self._prefix is not None and self._prefix.folded:
+            broke = self._departs(governed, self._prefix.run.whole.request.head)
         self._seal = (len(written), hashlib.sha256(written).digest()) if written else None
         self._sent, self._known, self.broke_at = governed, None, broke
         return governed
@@ -146,6 +148,11 @@ class Session:
         settings = (self.profile, self.policy, self.format, self.model, self.calibration)
         return Run.of(messages, tools, *settings, summary)
 
+    def _known_by(self, run: Run, tools: Sequence[Json] | None) -> Prefix:
+        """What a run tells of its history."""
+        settings = (tools, self.profile, self.policy, self.format, self.model, self.calibration, run.summary)
+        return Prefix(run, self.calibration, lambda messages: Run.of(messages, *settings))
+
     def _asking(self, run: Run, governed: Governed, tools: Sequence[Json] | None) -> Governed:
         """What is sent, with what to ask a model for if units were dropped."""
         gone = omitted(run.before, run.whole.changes, run.summary, run.whole, run.budget or 0)
@@ -161,7 +168,7 @@ class Session:
                 return refused.governed()
             summed = self._run(run.payload, tools, summary)
             answer = summed.governed()
-            self._prefix = Prefix(summed, self.calibration)
+            self._prefix = self._known_by(summed, tools)
             self._sent, self._known, self.summary = answer, None, summary
             return answer
 
@@ -176,12 +183,12 @@ class Session:
             raise GovernanceError("nothing was prepared yet, so there is nothing to learn from")
         return msgspec.structs.replace(self._known, calibration=self.calibration, summary=self.summary)
 
-    def _departs(self, run: Run, governed: Governed) -> int | None:
-        """Where what is sent departs from what was sent before it."""
+    def _departs(self, governed: Governed, head: Fields) -> int | None:
+        """Where what is sent, under this head, departs from what was sent before it."""
         if self._sent is None or self._prefix is None:
             return None
         before, now = self._sent.messages, governed.messages
-        if run.whole.request.head != self._prefix.run.whole.request.head:
+        if head != self._prefix.run.whole.request.head:
             return 0
         place = next((at for at, (old, new) in enumerate(zip(before, now, strict=False)) if old != new), len(now))
         return place if place < len(before) else None

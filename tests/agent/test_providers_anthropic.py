@@ -10,7 +10,7 @@ import pytest
 import legato
 from apis import message, message_stream, text_block
 from legato.agent.provider import Reply
-from legato.agent.providers.anthropic import Anthropic
+from legato.agent.providers.anthropic import EPHEMERAL, Anthropic, cached
 from legato.policy import DEFAULT_OUTPUT
 from model_server import ModelServer, Stream, Whole
 
@@ -147,3 +147,24 @@ def test_an_answer_that_ran_into_the_window_is_kept() -> None:
     reply = streamed(text_block("It sets"), stop="model_context_window_exceeded")
     assert reply.stop == "length"
     assert reply.items[0]["content"] == [{"type": "text", "text": "It sets"}]
+
+
+def test_a_body_without_markers_gets_one_after_the_system_text_and_one_on_the_newest_block() -> None:
+    body = {"system": "Be terse.", "messages": [{"role": "user", "content": "look"}]}
+    marked = cached(body)
+    assert marked["system"] == [{"type": "text", "text": "Be terse.", "cache_control": EPHEMERAL}]
+    assert marked["messages"][0]["content"] == [{"type": "text", "text": "look", "cache_control": EPHEMERAL}]
+    assert body == {"system": "Be terse.", "messages": [{"role": "user", "content": "look"}]}
+
+
+@pytest.mark.parametrize("content", [[THOUGHT], [], "", [REDACTED]], ids=str)
+def test_nothing_is_marked_that_cannot_be(content: Json) -> None:
+    body = {"messages": [{"role": "assistant", "content": content}]}
+    assert legato.check(cached({**body, "max_tokens": 9}), profile="anthropic") == legato.check(
+        {**body, "max_tokens": 9}, profile="anthropic"
+    )
+    assert "cache_control" not in str(cached(body))
+
+
+def test_the_markers_of_the_caller_are_left_as_they_are() -> None:
+    assert cached(BODY) is BODY

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 import trustme
-from web_server import Answer, page, redirect, serving
 
 from legato.agent.tool import Output
 from legato.agent.tools import workspace_tools
 from legato.agent.tools.fetch import Fetch
 from legato.agent.tools.limits import Limits
 from legato.agent.tools.public import Address, Guard, Resolve, is_any, is_public
+from web_server import Answer, page, redirect, serving
 
 SECRET = "what only this machine may see"
 OPEN = "127.0.0.2"

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from web_server import page, serving
 
 from legato.agent.tool import Output, Tool, tool
 from legato.agent.tools import Limits, Service, kept, workspace_tools
 from legato.agent.tools.websearch import WebSearch
 from legato.recall import FolderStore, StoreError
+from web_server import page, serving
 
 LONG = "".join(f"line {number} of a long result\n" for number in range(5_000))
 

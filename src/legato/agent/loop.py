@@ -20,6 +20,8 @@ CUTS = 3
 """So many times in a row the model may go on after the output limit."""
 BLANKS = 2
 """So many empty or malformed replies in a row are followed by another request; the last of these is without tools."""
+FAULTS = 2
+"""So many answers in a row may be lost on their way before the run ends."""
 TAIL = 64
 """Characters of its own text that the model is shown where it is to go on."""
 
@@ -61,13 +63,14 @@ class Progress(msgspec.Struct):
     rounds: int = 0
     blanks: int = 0
     cuts: int = 0
+    faults: int = 0
     said: str = ""
     prompt: tuple[Json, ...] = ()
     purpose: Purpose = "turn"
 
     def anew(self) -> None:
         """There is something new to answer: a result, or a word of the user's."""
-        self.blanks = self.cuts = 0
+        self.blanks = self.cuts = self.faults = 0
         self.said, self.prompt, self.purpose = "", (), "turn"
 
 
@@ -104,6 +107,9 @@ class Loop:
             try:
                 said = await self._ask(now, quiet)
             except ProviderError as error:
+                if error.retryable and error.status is None and now.faults < FAULTS:
+                    now.faults += 1  # the answer was cut off on its way; refusals are retried by the SDK, which waits
+                    continue
                 return self._spent(now, "", str(error)) or Ended(now.said, "error", str(error))
             except (OverBudget, Overflowed) as error:
                 return Ended(now.said, "over_budget", str(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -65,3 +65,10 @@ class LLMProvider(Protocol):
         means; an overflow is never retried here. Raises `ProviderError`. When cancelled it stops at once.
         """
         ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A provider that holds connections until it is closed. A request after that opens them again."""
+
+    async def aclose(self) -> None: ...

@@ -24,7 +24,7 @@ from legato.agent.events import Event, Hook, RunEnded, RunStarted
 from legato.agent.gate import Gate
 from legato.agent.history import History
 from legato.agent.loop import Ended, Loop
-from legato.agent.provider import LLMProvider
+from legato.agent.provider import Closing, LLMProvider
 from legato.agent.result import Result
 from legato.agent.sessionfile import Header, SessionFile
 from legato.agent.tool import Tool
@@ -95,6 +95,14 @@ class AgentRunner:
     ) -> None:
         self.close()
 
+    async def __aenter__(self) -> AgentRunner:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
     @property
     def transcript(self) -> list[Json]:
         """What was said and answered so far, as raw wire items of the provider's format."""
@@ -155,12 +163,20 @@ class AgentRunner:
             self._running.cancel()
 
     def close(self) -> None:
-        """Give the session file free."""
+        """Give the session file free, and the connections that `run_sync` made."""
         if self._sync is not None:
+            if isinstance(self.provider, Closing):
+                self._sync.run(self.provider.aclose())
             self._sync.close()
             self._sync = None
         if self._file is not None:
             self._file.close()
+
+    async def aclose(self) -> None:
+        """Give the session file free, and the provider's connections."""
+        if isinstance(self.provider, Closing):
+            await self.provider.aclose()
+        self.close()
 
     def _items(self, message: str | Sequence[Json]) -> Sequence[Json]:
         form = self._history.form

@@ -38,11 +38,15 @@ ASIDE = ".torn"
 
 
 class Header(msgspec.Struct, frozen=True, tag="session", kw_only=True):
-    """The first line. Every item of the file is in wire format `format`."""
+    """The first line. Every item of the file is in wire format `format`.
+
+    `base_url` is the address of the model, "" where it was the provider's own, None where that is not known.
+    """
 
     version: int = VERSION
     format: str
     profile: str
+    base_url: str | None = None
 
 
 class Said(msgspec.Struct, frozen=True, tag="said"):

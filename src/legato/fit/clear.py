@@ -7,15 +7,16 @@ is never cleared again, and nothing is cleared that would not save tokens.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from legato.edits import Edit, Request
+from legato.edits import Edit
 from legato.errors import PolicyError
 from legato.fit.microcompact import KEPT, RECALL, STALE, Keep
 from legato.fit.shrink import MARKED
 from legato.messages import Json, Message, Part, Text, ToolCall, ToolResult, changed, text_of
+from legato.pairing import Call
 from legato.rules.pair import BACKFILL
 from legato.rules.violation import Rule
 
@@ -68,10 +69,11 @@ class Cleared:
     """What has been cleared in one transcript so far."""
 
     def __init__(
-        self, request: Request, clearing: Clearing, count: Callable[[str], int], keep: Keep | None = None
+        self, transcript: Sequence[Message], clearing: Clearing, count: Callable[[str], int], keep: Keep | None = None
     ) -> None:
-        self.request, self.clearing, self.count, self.keep = request, clearing, count, keep
-        self.tools = {place: call.call.name for call in request.pairs[0] for place in call.results}
+        self.transcript, self.clearing, self.count, self.keep = transcript, clearing, count, keep
+        self.tools: dict[tuple[int, int], str | None] = {}
+        self.latest: dict[tuple[str, str], tuple[int, int]] = {}
         self.new: dict[int, Message] = {}
         self.reasons: dict[int, tuple[Rule, str]] = {}
 
@@ -81,7 +83,7 @@ class Cleared:
 
     def results(self, at: int, cost: Cost) -> int:
         """Clear the results of a message. The tokens that saves."""
-        parts = range(len(self.request.transcript[at].parts))
+        parts = range(len(self.transcript[at].parts))
         return sum(self.result(at, part, cost) for part in parts)
 
     def result(self, at: int, part: int, cost: Cost) -> int:
@@ -121,22 +123,22 @@ class Cleared:
                     )
         return saved
 
-    def superseded(self, unit_of: Sequence[int]) -> Iterable[Repeat]:
-        """The results whose call was made again with the same arguments, in the order in which it was."""
-        latest: dict[tuple[str, str], tuple[int, int]] = {}
-        found = []
-        for call in self.request.pairs[0]:
-            if not call.results or call.call.name is None:
+    def learn(self, calls: Iterable[Call], offset: int, unit_of: Sequence[int]) -> Iterator[Repeat]:
+        """Take on calls whose places are counted from `offset`. The results they read again, in order."""
+        for call in calls:
+            results = [(at + offset, part) for at, part in call.results]
+            for place in results:
+                self.tools[place] = call.call.name
+            if not results or call.call.name is None:
                 continue
             key = (call.call.name, _key(call.call.arguments))
-            before = latest.get(key)
+            before = self.latest.get(key)
             if before is not None:
-                found.append(Repeat(unit_of[before[0]], *before, unit_of[call.at]))
-            latest[key] = call.results[0]
-        return sorted(found, key=lambda repeat: repeat.again)
+                yield Repeat(unit_of[before[0]], *before, unit_of[call.at + offset])
+            self.latest[key] = results[0]
 
     def _now(self, at: int) -> Message:
-        return self.new.get(at, self.request.transcript[at])
+        return self.new.get(at, self.transcript[at])
 
     def _replace(self, at: int, part: int, new: Part, rule: Rule, reason: str, cost: Cost) -> int:
         old = self._now(at)

@@ -10,7 +10,8 @@ then nothing moves until the budget is full again. So any number of processes ag
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -21,6 +22,7 @@ from legato.fit.microcompact import Keep
 from legato.fit.snip import OVER
 from legato.fit.units import Unit, units
 from legato.messages import Message, Text, ToolResult, changed
+from legato.pairing import Call
 from legato.profiles import Profile
 from legato.rules.role import BRIDGE
 
@@ -84,7 +86,6 @@ class Walk:
 
     def __init__(
         self,
-        request: Request,
         profile: Profile,
         fold: Fold,
         budget: int,
@@ -93,34 +94,61 @@ class Walk:
         keep: Keep | None = None,
         pinned: Pin | None = None,
     ) -> None:
-        self.request, self.fold, self.cost = request, fold, cost
-        self.budget = budget
+        self.profile, self.fold, self.budget, self.cost = profile, fold, budget, cost
         self.bridge = bridge(profile, cost)
-        self.units = units(request.transcript, profile)
-        self.clear = clear.Cleared(request, fold.clearing, count, keep)
-        self.pinned = self._find_pinned(pinned)
-        self.openers = self._find_openers()
+        self.transcript: list[Message] = []
+        self.units: list[Unit] = []
+        self.clear = clear.Cleared(self.transcript, fold.clearing, count, keep)
+        self.pinned: set[int] = set()
+        self.openers: list[int | None] = [None]
         self.costs: list[int] = []
         self.total = 0
         self.opener_cost = 0
         self.cleared = self.argued = self.dropped = 0
-        self.repeats = deque(self.clear.superseded(self._unit_of()))
+        self.repeats: deque[clear.Repeat] = deque()
         self.broke: list[Broke] = []
+        self._pin = pinned
+        self._tasked = not fold.first
+        self._unit_at: list[int] = []
+        self._stays: list[int] = []
         self._counted = self._system_cost = 0
 
-    def run(self) -> int:
-        """Walk all requests, folding wherever one is over the budget. What the last one costs."""
-        transcript = self.request.transcript
-        system = 0
-        for i, unit in enumerate(self.units):
-            if transcript[unit.start].role == "assistant":
+    def read(self, messages: Sequence[Message], calls: Iterable[Call]) -> None:
+        """Take on more messages, whole units of them, folding at every request among them that is over the budget.
+
+        `calls` are theirs, with their places counted from the first of the messages.
+        """
+        offset = len(self.transcript)
+        self.transcript += messages
+        fresh = [Unit(unit.start + offset, unit.end + offset, unit.asks) for unit in units(messages, self.profile)]
+        self._place(fresh)
+        self.repeats.extend(self.clear.learn(calls, offset, self._unit_at))
+        if self.broke and self.broke[-1].at is None and fresh:
+            self.broke[-1] = Broke(self._index(fresh[0].start), self.broke[-1].kept)
+        for unit in fresh:
+            system = self._system(self.units[-1].end if self.units else 0)
+            i = len(self.units)
+            self.units.append(unit)
+            if self.transcript[unit.start].role == "assistant":
                 self._reach(i, system)
-            system = self._system(unit.end)
+            self._judge(i, unit)
             self.costs.append(self._own(unit))
             self.total += self.costs[i]
-        system = self._system(len(transcript))
+
+    def reach(self) -> int:
+        """Fold if the request that is made of all that was read is over the budget. What it costs."""
+        system = self._system(len(self.transcript))
         self._reach(len(self.units), system)
         return self._size(system)
+
+    def kept(self) -> list[Message]:
+        """What the last request sends, before any repair."""
+        opener = self.openers[self.dropped]
+        places = [*self._stays, *range(self.units[self.dropped - 1].end if self.dropped else 0, len(self.transcript))]
+        if opener is None or self._unit_at[opener] >= self.dropped or self._unit_at[opener] in self.pinned:
+            return [self.clear.new.get(at, self.transcript[at]) for at in places]
+        places = sorted([*places, opener])
+        return [self._opener(at) if at == opener else self.clear.new.get(at, self.transcript[at]) for at in places]
 
     def edits(self) -> list[Edit]:
         """What turns the transcript into what the last request sends."""
@@ -182,6 +210,9 @@ class Walk:
         self.total -= saved
 
     def _forget(self, i: int) -> None:
+        for at in range(self.units[i - 1].end if i else 0, self.units[i].end):
+            if i in self.pinned or self.transcript[at].is_system:
+                self._stays.append(at)
         if i not in self.pinned:
             self.total -= self.costs[i]
             self.costs[i] = 0
@@ -195,60 +226,49 @@ class Walk:
     def _system(self, end: int) -> int:
         """What the system messages before a position cost. Asked for ever later positions."""
         while self._counted < end:
-            message = self.request.transcript[self._counted]
+            message = self.transcript[self._counted]
             self._system_cost += self.cost(message) if message.is_system else 0
             self._counted += 1
         return self._system_cost
 
     def _own(self, unit: Unit) -> int:
         """What a unit costs whole, with the bridge that will stand before it where the provider wants one."""
-        transcript = self.request.transcript
+        transcript = self.transcript
         bridged = unit.asks and unit.start > 0 and bool(transcript[unit.start - 1].results)
         return sum(self.cost(transcript[at]) for at in self._places(unit)) + (self.bridge if bridged else 0)
 
     def _places(self, unit: Unit) -> list[int]:
-        transcript = self.request.transcript
+        transcript = self.transcript
         return [at for at in range(unit.start, unit.end) if not transcript[at].is_system]
 
-    def _unit_of(self) -> list[int]:
-        """The unit of each message; a system message has that of the unit before it."""
-        found: list[int] = []
-        for i, unit in enumerate(self.units):
+    def _place(self, fresh: Sequence[Unit]) -> None:
+        """Note the unit of each new message; a system message has that of the unit before it."""
+        found = self._unit_at
+        for i, unit in enumerate(fresh, len(self.units)):
             found.extend([max(0, i - 1)] * (unit.start - len(found)))
             found.extend([i] * (unit.end - len(found)))
-        found.extend([max(0, len(self.units) - 1)] * (len(self.request.transcript) - len(found)))
-        self._unit_at = found
-        return found
+        found.extend([max(0, len(self.units) + len(fresh) - 1)] * (len(self.transcript) - len(found)))
 
-    def _find_pinned(self, wanted: Pin | None) -> set[int]:
-        def is_pinned(message: Message) -> bool:
-            return bool(message.extra.get(self.fold.pin)) or (wanted is not None and wanted(message))
+    def _judge(self, i: int, unit: Unit) -> None:
+        """Note whether a unit is pinned, and which user message has to stay where the cut falls behind it."""
+        messages = self.transcript[unit.start : unit.end]
+        task = unit.asks and not self._tasked
+        self._tasked = self._tasked or unit.asks
+        if task or any(map(self._is_pinned, messages)):
+            self.pinned.add(i)
+        before = self.openers.pop()
+        self.openers.append(None if messages[0].role == "user" and unit.asks else before)
+        asking = [unit.start + at for at, message in enumerate(messages) if message.asks]
+        self.openers.append(asking[-1] if asking else before)
 
-        transcript = self.request.transcript
-        pinned = {
-            i
-            for i, unit in enumerate(self.units)
-            if any(is_pinned(transcript[at]) for at in range(unit.start, unit.end))
-        }
-        task = next((i for i, unit in enumerate(self.units) if unit.asks), None)
-        return pinned | {task} if self.fold.first and task is not None else pinned
-
-    def _find_openers(self) -> list[int | None]:
-        """For each number of dropped units the user message that has to stay: it opened the turn that is cut."""
-        found: list[int | None] = []
-        before: int | None = None
-        for unit in self.units:
-            found.append(None if self.request.transcript[unit.start].role == "user" and unit.asks else before)
-            for at in range(unit.start, unit.end):
-                if self.request.transcript[at].asks:
-                    before = at
-        return [*found, before]
+    def _is_pinned(self, message: Message) -> bool:
+        return bool(message.extra.get(self.fold.pin)) or (self._pin is not None and self._pin(message))
 
     def _is_mixed(self, at: int) -> bool:
-        return bool(self.request.transcript[at].results)
+        return bool(self.transcript[at].results)
 
     def _opener(self, at: int) -> Message:
-        message = self.request.transcript[at]
+        message = self.transcript[at]
         said = tuple([part for part in message.parts if type(part) is not ToolResult])
         return message if len(said) == len(message.parts) else changed(message, parts=said)
 
@@ -263,5 +283,9 @@ class Walk:
 
     def _report(self, end: int, lowest: int) -> Broke:
         answered = self.units[end].start if end < len(self.units) else None
-        kept = self.request.index(self.units[lowest].start)
-        return Broke(None if answered is None else self.request.index(answered), kept or 0)
+        return Broke(None if answered is None else self._index(answered), self._index(self.units[lowest].start) or 0)
+
+    def _index(self, at: int) -> int | None:
+        """The caller's own index of a message; of a synthetic one, that of its nearest neighbour."""
+        order = chain(range(at, -1, -1), range(at + 1, len(self.transcript)))
+        return next((self.transcript[place].origin[0] for place in order if self.transcript[place].origin), None)

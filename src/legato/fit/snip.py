@@ -16,7 +16,9 @@ from legato.profiles import Profile
 from legato.rules.violation import Rule
 
 OVER = Rule("SIZE002", "history-over-budget", "The history does not fit the budget.")
-SUMMED = Rule("SIZE007", "summarised-history", "Units that no longer fit are replaced by a summary the caller had made.")
+SUMMED = Rule(
+    "SIZE007", "summarised-history", "Units that no longer fit are replaced by a summary the caller had made."
+)
 
 ATTEMPTS = 4
 """How often the estimate of what the repairs will cost is corrected before units go one by one."""

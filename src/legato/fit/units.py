@@ -6,9 +6,11 @@ are pinned and belong to no unit. The transcript is one whose calls and results 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from legato.messages import Message, Transcript
+from legato.messages import Message
 from legato.profiles import Profile
 
 
@@ -20,7 +22,7 @@ class Unit(msgspec.Struct, frozen=True):
     asks: bool
 
 
-def units(transcript: Transcript, profile: Profile) -> list[Unit]:
+def units(transcript: Sequence[Message], profile: Profile) -> list[Unit]:
     """The units in order. Between them they hold every message that is not system."""
     found = []
     at, size = 0, len(transcript)

@@ -26,11 +26,16 @@ STOPS: dict[str, Stop] = {
     "refusal": "refusal",
 }
 
+MARKER = "cache_control"
+EPHEMERAL = {"type": "ephemeral"}
+MARKABLE = ("text", "image", "document", "tool_use", "tool_result")
+
 
 class Anthropic(PostingProvider):
     """A model behind `/v1/messages`.
 
-    The API wants an output limit: where the body names none, what `govern` reserves for one is asked. `client` is an
+    The API wants an output limit: where the body names none, what `govern` reserves for one is asked. It caches only
+    what is marked: a body without any marker gets one after its system text and one on its newest block. `client` is an
     `AsyncAnthropic` of yours (Bedrock, Vertex, own headers); else one is made of the other arguments, what is
     None being the SDK's own default.
     """
@@ -52,7 +57,7 @@ class Anthropic(PostingProvider):
         super().__init__(model, profile or f"anthropic:{model}", "anthropic", client, options)
 
     def _request(self, body: Json) -> dict[str, Json]:
-        return {"max_tokens": DEFAULT_OUTPUT, **super()._request(body)}
+        return {"max_tokens": DEFAULT_OUTPUT, **super()._request(cached(body))}
 
     def _answering(self) -> MessageStream:
         return MessageStream()
@@ -67,6 +72,29 @@ class Anthropic(PostingProvider):
         calls = any(block.get("type") == "tool_use" for block in rows(content))
         items = ({"role": "assistant", "content": content},) if content else ()
         return Reply(items=items, usage=answer.get("usage"), stop=stop_of(STOPS, finish, calls), finish=finish)
+
+
+def cached(body: Json) -> Json:
+    """The body with markers for the provider's prompt cache: itself where the caller has set any.
+
+    The newest block ends what the next request begins with; the system text and the tools before it are shared by more.
+    Thinking cannot be marked. Source: Anthropic, "Prompt caching", 2026-12-01.
+    """
+    if MARKER in json.dumps(body):
+        return body
+    new = dict(body)
+    system = body.get("system")
+    blocks = [{"type": "text", "text": system}] if isinstance(system, str) and system.strip() else system
+    if isinstance(blocks, list) and blocks:
+        new["system"] = [*blocks[:-1], {**blocks[-1], MARKER: EPHEMERAL}]
+    messages = body["messages"]
+    last = messages[-1] if messages else {}
+    content = last.get("content")
+    if isinstance(content, str) and content.strip():
+        content = [{"type": "text", "text": content}]
+    if isinstance(content, list) and content and content[-1].get("type") in MARKABLE:
+        new["messages"] = [*messages[:-1], {**last, "content": [*content[:-1], {**content[-1], MARKER: EPHEMERAL}]}]
+    return new
 
 
 class MessageStream:

@@ -69,13 +69,13 @@ def connect(
     known = endpoints().get(name) or Endpoint(source="", date="", keyless=True)
     chosen = model or of_name or known.model
     if not chosen:
-        raise ProviderError(f'which model of {name}? connect("{name}:MODEL")')
+        raise ProviderError(f"which model of {name}? Name it: {name}:MODEL")
     if profile.format not in (*OTHERS, "openai-chat"):
         raise ProviderError(
             f"{name} has a format of its own; Claude there: Anthropic(MODEL, client=anthropic.AsyncAnthropicBedrock())"
         )
     if base_url is None and name not in SDK_KNOWS and known.base_url is None:
-        raise ProviderError(f"the address of {name} is not known: give base_url")
+        raise ProviderError(f"the address of {name} is not known: give a base_url")
     options: dict[str, Any] = {
         "profile": f"{name}:{chosen}" if chosen != known.model else name,
         "base_url": base_url or known.base_url,
@@ -87,7 +87,7 @@ def connect(
 def _key(name: str, known: Endpoint, own_address: bool) -> str:
     found = next((os.environ[variable] for variable in known.keys if os.environ.get(variable)), None)
     if found is None and not (known.keyless or own_address):
-        raise ProviderError(f"no key for {name}: set {' or '.join(known.keys)}, or give api_key")
+        raise ProviderError(f"no key for {name}: set {' or '.join(known.keys)}")
     return found or NO_KEY
 
 

@@ -70,14 +70,24 @@ class Recorded:
 
         def follow(event: Event) -> None:
             if isinstance(event, AfterRequest):
-                runner.say(self._said[self._at - 1])
+                runner.say(self.follow_up)
 
         return runner
+
+    @property
+    def follow_up(self) -> list[Json]:
+        """What was said after the turn that was played last, as wire items."""
+        return self._said[self._at - 1] if self._at else []
+
+    @property
+    def over(self) -> bool:
+        """Whether every turn was played."""
+        return self._at == len(self._turns)
 
     async def complete(self, body: Json, on_text: OnText | None = None) -> Reply:  # noqa: ARG002 - it was said already
         """The next turn of the recording, its text all at once."""
         await asyncio.sleep(0)  # a request can always be cancelled
-        if self._at == len(self._turns):
+        if self.over:
             raise ProviderError("the recording is over: it ends before the model has answered")
         messages = self._turns[self._at]
         self._at += 1

@@ -1,0 +1,122 @@
+"""The newest requests, each in a row: what `/_legato/api/` shows, and a dashboard is made of.
+
+A record holds no contents, unless the operator turns them on: then `diff` is what was changed, word for word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from legato.proxy.core import Account, Prints, kept
+
+CONVERSATIONS = 256
+"""Conversations whose last request is remembered, to say how much of it begins the next."""
+WAITING = 256
+"""Records that wait for a slow reader of the feed; it loses what is more."""
+
+
+class Record(msgspec.Struct, kw_only=True):
+    """One request. Times: `time` is seconds since 1970, the others milliseconds; sizes are tokens.
+
+    `outcome`: `untouched` (the very bytes), `governed`, `passed` (not ours to govern), `failed` (could not be governed,
+    the original was sent), `refused` (by the proxy), `gone` (the client went away). `changes`: by code how many and
+    their tokens. `prefix_kept`: the share of the conversation's last request that begins this one.
+    """
+
+    id: int
+    time: float
+    method: str
+    path: str
+    upstream: str = ""
+    api: str = ""
+    model: str = ""
+    profile: str = ""
+    policy: str = ""
+    conversation: str = ""
+    outcome: str = "passed"
+    status: int = 0
+    stream: bool = False
+    bytes_in: int = 0
+    bytes_out: int = 0
+    """Of the request, as it came and as it was sent."""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    budget: int | None = None
+    reported: int | None = None
+    """What the provider says came in."""
+    changes: dict[str, tuple[int, int]] = {}
+    folds: int = 0
+    folded: bool = False
+    prefix_kept: float | None = None
+    retried: bool = False
+    """A refusal for length was answered with a smaller request."""
+    error: str = ""
+    governing: float = 0.0
+    first_byte: float = 0.0
+    milliseconds: float = 0.0
+    diff: str | None = None
+
+    def take(self, account: Account | None) -> None:
+        """What was done, into the record."""
+        if account is not None:
+            self.tokens_in, self.tokens_out, self.budget = account.tokens_in, account.tokens_out, account.budget
+            self.changes, self.diff = account.changes, account.diff
+            self.folds, self.folded = account.folds, account.kept is not None
+
+
+class Records:
+    """A ring of the newest records of this process, and a feed of new ones. `most` of 0 keeps none."""
+
+    def __init__(self, most: int) -> None:
+        self._ring: deque[Record] = deque(maxlen=most)
+        self._readers: set[asyncio.Queue[Record]] = set()
+        self._sent: OrderedDict[str, Prints] = OrderedDict()
+        self._number = 0
+
+    def new(self, time: float, method: str, path: str) -> Record:
+        """A record with a number of its own. It is shown when it is `add`ed."""
+        self._number += 1
+        return Record(id=self._number, time=time, method=method, path=path)
+
+    def add(self, record: Record, prints: Prints = ()) -> None:
+        """Shows a finished record to whoever looks. `prints` are those of what was sent."""
+        if prints:
+            before = self._sent.pop(record.conversation, ())
+            record.prefix_kept = kept(before, prints)
+            self._sent[record.conversation] = prints
+            if len(self._sent) > CONVERSATIONS:
+                self._sent.popitem(last=False)
+        self._ring.append(record)
+        for queue in self._readers:
+            if not queue.full():
+                queue.put_nowait(record)
+
+    def newest(self, limit: int, after: int = 0) -> list[Record]:
+        """At most `limit` records with a greater number than `after`, the newest last."""
+        found = [record for record in self._ring if record.id > after]
+        return found[len(found) - limit :] if limit < len(found) else found
+
+    def find(self, number: int) -> Record | None:
+        return next((record for record in self._ring if record.id == number), None)
+
+    @contextmanager
+    def feed(self) -> Iterator[asyncio.Queue[Record]]:
+        """Every record from now on."""
+        queue: asyncio.Queue[Record] = asyncio.Queue(WAITING)
+        self._readers.add(queue)
+        try:
+            yield queue
+        finally:
+            self._readers.discard(queue)
+
+
+def row(record: Record) -> dict[str, object]:
+    """A record as it is listed: without its diff, but saying whether there is one."""
+    found: dict[str, object] = msgspec.to_builtins(record)
+    found["diff"] = record.diff is not None
+    return found
