@@ -14,13 +14,19 @@ from legato.cli.findings import Finding, Tally
 from legato.cli.formats import FORMATS
 from legato.cli.terminal import Progress, plain
 from legato.report import CODES
-from legato.transcripts import files
+from legato.rules import Violation
+from legato.transcripts import files, mend, readers
+from legato.transcripts.recording import Recording
 
 DESCRIPTION = "Say what a provider would refuse, and how to mend it. Nothing is changed."
 EXAMPLES = """\
 FILE is a JSON list of messages, a request body, or JSONL with one of them on each
-line, also inside an object that holds it under "request". It may be a folder or a
-quoted pattern, and - is standard input.
+line, also inside an object that holds it under "request"; or the session file of an
+agent (docs/session-files.md). It may be a folder or a quoted pattern, and - is standard
+input.
+
+A session is no request yet: without --profile only calls and results, and what its
+messages are made of, are judged, and an answer at its end is no fault.
 
 examples:
   legato check session.json
@@ -77,7 +83,8 @@ def run(options: argparse.Namespace) -> int:
             else:
                 tally.skipped.append(file)
     progress.clear()
-    sys.stderr.write("".join(f"legato: {plain(problem, 2000)}\n" for problem in tally.unread))
+    damage = [f"{problem} (legato fix)" for problem in tally.damage]
+    sys.stderr.write("".join(f"legato: {plain(problem, 2000)}\n" for problem in (*tally.unread, *damage)))
     FORMATS[options.format](findings, tally, sys.stdout)
     return 2 if tally.unread else 1 if any(tally.errors.values()) else 0
 
@@ -95,12 +102,11 @@ class Judge:
     ignore: tuple[str, ...]
     warnings: bool
 
-    def findings(self, conversation: files.Conversation, tally: Tally) -> Iterator[Finding]:
+    def findings(self, conversation: files.Conversation | Recording, tally: Tally) -> Iterator[Finding]:
         """What each profile refuses of one conversation, in the order of its messages. Raises `Failure`."""
         for profile in self.profiles:
             try:
-                form = self.wire or (wire.sniff(conversation.payload) if len(self.profiles) > 1 else None)
-                violations = legato.check(conversation.payload, profile, format=form)
+                violations = self._violations(conversation, profile)
             except CANNOT as problem:
                 raise Failure(f"{conversation.where}: {explain(problem)}") from None
             wanted = [violation for violation in violations if self._wants(violation.code)]
@@ -108,6 +114,12 @@ class Judge:
             for violation in wanted:
                 if self.warnings or violation.severity == "error":
                     yield Finding.of(violation, conversation, profile)
+
+    def _violations(self, conversation: files.Conversation | Recording, profile: str | None) -> list[Violation]:
+        if isinstance(conversation, Recording):
+            return mend.check(conversation, profile, self.wire)
+        form = self.wire or (wire.sniff(conversation.payload) if len(self.profiles) > 1 else None)
+        return legato.check(conversation.payload, profile, format=form)
 
     def _wants(self, code: str) -> bool:
         return (not self.select or code.startswith(self.select)) and not code.startswith(self.ignore)
@@ -117,10 +129,12 @@ def _check(file: str, judge: Judge, tally: Tally, progress: Progress) -> list[Fi
     """The findings of one file, which counts as a whole: if it cannot be read to its end, it has none."""
     read = Tally(judge.profiles, files=1)
     findings: list[Finding] = []
-    for conversation in files.read(file):
+    for conversation in readers.read(file):
         findings += judge.findings(conversation, read)
         read.conversations += 1
-        progress.add(len(conversation.raw), conversation.where)
+        if isinstance(conversation, Recording):
+            read.damage += [f"{conversation.at(note)}: {note.text}" for note in conversation.notes if note.damage]
+        progress.add(conversation.size, conversation.where)
     tally.add(read)
     return findings
 

@@ -9,6 +9,7 @@ from legato.cli.terminal import count
 from legato.report import CODES
 from legato.rules import Violation
 from legato.transcripts.files import Conversation
+from legato.transcripts.recording import Recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,11 @@ class Finding:
     fix: dict[str, str] | None
 
     @classmethod
-    def of(cls, violation: Violation, conversation: Conversation, profile: str | None) -> Finding:
+    def of(cls, violation: Violation, conversation: Conversation | Recording, profile: str | None) -> Finding:
         fix = None if violation.fix is None else {"title": violation.fix.title, "safety": violation.fix.safety}
         return cls(
             conversation.file,
-            conversation.line,
+            conversation.line_of(violation.at),
             profile,
             violation.code,
             CODES[violation.code].name,
@@ -57,6 +58,8 @@ class Tally:
     """Files of a folder or pattern without a conversation in them."""
     unread: list[str] = field(default_factory=list)
     """What could not be read, and why."""
+    damage: list[str] = field(default_factory=list)
+    """What is broken in a session file, and was read around."""
 
     def count(self, profile: str | None, violations: Iterable[Violation]) -> None:
         """What one profile says of one conversation."""
@@ -70,6 +73,7 @@ class Tally:
         """What was read besides."""
         self.files += other.files
         self.conversations += other.conversations
+        self.damage += other.damage
         _add(self.errors, other.errors)
         _add(self.warnings, other.warnings)
         _add(self.refused, other.refused)

@@ -21,14 +21,16 @@ from legato.messages import Json
 from legato.policy import PRESETS
 from legato.report import Report
 from legato.rules import Violation
-from legato.transcripts import files
+from legato.transcripts import files, readers
+from legato.transcripts.recording import Recording
 
 DESCRIPTION = "Write the messages to send: a sequence that the provider accepts, within the budget."
 EXAMPLES = f"""\
 FILE is a JSON list of messages, a request body, or JSONL with one of them on each
 line, also inside an object that holds it under "request"; - is standard input. The
 output has the same shape, and what need not change is written byte for byte. If one
-conversation of a JSONL cannot be governed, nothing is written.
+conversation of a JSONL cannot be governed, nothing is written. Of an agent's session
+file (docs/session-files.md) the output is what the next request holds.
 
 The budget is what the window leaves after the room for the answer and a reserve.
 Without a window, neither given here nor known of the model, nothing is dropped.
@@ -88,11 +90,11 @@ def run(options: argparse.Namespace) -> int:
     done: list[Outcome] = []
     progress = Progress([options.file], sys.stderr)
     try:
-        for conversation in files.read(options.file):
+        for conversation in readers.read(options.file):
             governed, piece = _govern(conversation, options, policy)
             pieces.append(piece)
             done.append(Outcome.of(conversation, governed, options, first=not done))
-            progress.add(len(conversation.raw), conversation.where)
+            progress.add(conversation.size, conversation.where)
     finally:
         progress.clear()
     if options.output in (None, "-"):
@@ -125,7 +127,11 @@ class Outcome:
 
     @classmethod
     def of(
-        cls, conversation: files.Conversation, governed: legato.Governed, options: argparse.Namespace, first: bool
+        cls,
+        conversation: files.Conversation | Recording,
+        governed: legato.Governed,
+        options: argparse.Namespace,
+        first: bool,
     ) -> Outcome:
         report: Report = governed.report
         return cls(
@@ -141,12 +147,13 @@ class Outcome:
 
 
 def _govern(
-    conversation: files.Conversation, options: argparse.Namespace, policy: legato.Policy
+    conversation: files.Conversation | Recording, options: argparse.Namespace, policy: legato.Policy
 ) -> tuple[legato.Governed, bytes]:
     """What to send, and the bytes of it. Raises `Failure` with the place."""
     try:
+        form = options.wire or (conversation.format if isinstance(conversation, Recording) else None)
         governed = legato.govern(
-            conversation.payload, profile=options.profile, policy=policy, format=options.wire, to=options.to
+            conversation.payload, profile=options.profile, policy=policy, format=form, to=options.to
         )
         return governed, conversation.put(governed.body)
     except Unrepairable as problem:

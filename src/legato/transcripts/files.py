@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from glob import glob, has_magic
 from io import BufferedIOBase
 from tempfile import mkstemp
+from typing import BinaryIO
 
 from legato.errors import WireError
 from legato.messages import Json
@@ -27,7 +28,7 @@ from legato.wire import shape
 
 STDIN = "-"
 JSONL = (".jsonl", ".ndjson")
-SUFFIXES = (".json", *JSONL)
+SUFFIXES = (".json", *JSONL, ".eval", ".traj")
 """What is looked for in a directory."""
 PIECE = 1 << 18
 """Bytes that are read at once."""
@@ -69,6 +70,15 @@ class Conversation:
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
     @property
+    def size(self) -> int:
+        """Bytes of the file that it takes."""
+        return len(self.raw)
+
+    def line_of(self, at: int | None) -> int | None:  # noqa: ARG002 - as of a recording
+        """The line of the file where a message stands: all of them on the one of the conversation."""
+        return self.line
+
+    @property
     def payload(self) -> Json:
         """The list of messages, or the body."""
         return self.value if self.key is None else self.value[self.key]
@@ -90,7 +100,7 @@ def read(name: str) -> Iterator[Conversation]:
         if name == STDIN and sys.stdin is None:
             raise OSError(errno.EBADF, "the standard input is closed")
         with open(0, "rb", closefd=False) if name == STDIN else open(name, "rb") as stream:
-            yield from _conversations(name, stream)
+            yield from conversations(name, stream)
     except OSError as problem:
         raise OSError(problem.errno, problem.strerror, name) from problem
 
@@ -141,6 +151,10 @@ def _inside(folder: str) -> list[str]:
     found = []
     for place, folders, files in os.walk(folder):
         folders[:] = [each for each in folders if not each.startswith(".")]
+        if "base_state.json" in files and "events" in folders:  # one session of OpenHands
+            found.append(os.path.normpath(place))
+            folders.clear()
+            continue
         found += [
             os.path.normpath(os.path.join(place, file))
             for file in files
@@ -149,18 +163,19 @@ def _inside(folder: str) -> list[str]:
     return sorted(found)
 
 
-def _conversations(name: str, stream: BufferedIOBase) -> Iterator[Conversation]:
-    pieces = _split(stream)
+def conversations(name: str, stream: BufferedIOBase | BinaryIO) -> Iterator[Conversation]:
+    """The conversations of an open file. Raises as `read` does."""
+    pieces = split(stream)
     lines = _lines(pieces)
     number, line = next(lines, (0, b""))
     if not line:
         raise WireError(name, "it is empty")
     if not name.endswith(JSONL):
         try:
-            value = _parse(line, name)
+            value = parse(line, name)
         except WireError:
             line += b"".join(pieces)
-            yield _conversation(name, None, line, _parse(line, name))
+            yield _conversation(name, None, line, parse(line, name))
             return
         following = next(lines, None)
         if following is None:
@@ -168,15 +183,15 @@ def _conversations(name: str, stream: BufferedIOBase) -> Iterator[Conversation]:
             return
         yield _conversation(name, number, line, value)
         number, line = following
-    yield _conversation(name, number, line, _parse(line[_start(line) :].rstrip(), name, number))
+    yield _conversation(name, number, line, parse(line[_start(line) :].rstrip(), name, number))
     for number, line in lines:
-        yield _conversation(name, number, line, _parse(line[_start(line) :].rstrip(), name, number))
+        yield _conversation(name, number, line, parse(line[_start(line) :].rstrip(), name, number))
 
 
-def _split(stream: BufferedIOBase) -> Iterator[bytes]:
+def split(stream: BufferedIOBase | BinaryIO) -> Iterator[bytes]:
     """The lines of a stream. Python's own reading of a line does not stop for Ctrl-C until the line has ended."""
     held: list[bytes] = []
-    while piece := stream.read1(PIECE):
+    while piece := stream.read1(PIECE):  # type: ignore[union-attr]
         *ends, rest = piece.split(b"\n")
         for end in ends:
             yield b"".join((*held, end, b"\n"))
@@ -205,6 +220,11 @@ def _start(raw: bytes) -> int:
 
 def _conversation(file: str, line: int | None, raw: bytes, value: Json) -> Conversation:
     """The conversation in a value. Raises `NoConversation`."""
+    return Conversation(file, line, raw, value, envelope(file if line is None else f"{file}:{line}", value))
+
+
+def envelope(where: str, value: Json) -> str | None:
+    """The field that holds the conversation of a value, None where the value is one. Raises `NoConversation`."""
     if isinstance(value, list) or (isinstance(value, dict) and _is_body(value)):
         key = None
         problem = "" if _may_be_messages(value) else "no conversation: nothing in this list is a message"
@@ -217,8 +237,8 @@ def _conversation(file: str, line: int | None, raw: bytes, value: Json) -> Conve
         key = None
         problem = f"no conversation: {shape.kind(value)}"
     if problem:
-        raise NoConversation(file if line is None else f"{file}:{line}", problem)
-    return Conversation(file, line, raw, value, key)
+        raise NoConversation(where, problem)
+    return key
 
 
 def _described(value: dict[str, Json]) -> str:
@@ -239,17 +259,22 @@ def _is_body(value: dict[str, Json]) -> bool:
     return "messages" in value or "contents" in value or isinstance(value.get("input"), list | str)
 
 
-def _parse(raw: bytes, file: str, line: int = 1) -> Json:
-    """The JSON value in the bytes, which start at that line of the file. Raises `WireError` with the place."""
+def decode(raw: bytes, file: str, line: int = 1) -> str:
+    """The bytes as text, without a byte order mark. Raises `WireError` with the place where they are not UTF-8."""
     for mark, encoding in MARKS.items():
         if raw.startswith(mark):
             raise WireError(f"{file}:{line}", f"this is {encoding}, and legato reads UTF-8")
     try:
-        text = raw.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+        return raw.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError as problem:
         before = problem.object[: problem.start].decode("utf-8").split("\n")
         place = f"{file}:{line + len(before) - 1}:{len(before[-1]) + 1}"
         raise WireError(place, f"not UTF-8: the byte 0x{problem.object[problem.start]:02x}") from None
+
+
+def parse(raw: bytes, file: str, line: int = 1) -> Json:
+    """The JSON value in the bytes, which start at that line of the file. Raises `WireError` with the place."""
+    text = decode(raw, file, line)
 
     def refuse(constant: str) -> None:
         found = next(match for match in CONSTANTS.finditer(text) if match[1])
