@@ -15,7 +15,7 @@ import pytest
 
 Run: TypeAlias = "subprocess.CompletedProcess[str]"
 
-COMMANDS = ("check", "govern", "rule", "profiles")
+COMMANDS = ("check", "govern", "fix", "rule", "profiles", "serve", "run", "replay")
 PAGES = Path(__file__).parent.parent / "docs" / "rules"
 
 QUESTION = {"role": "user", "content": "What is in a.txt? – naïve 🙂"}

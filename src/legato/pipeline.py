@@ -184,7 +184,7 @@ class Run(msgspec.Struct, frozen=True):
             summary = None
         local = local.mend(LOCAL)
         budget = _budget(policy, target, local.request)
-        if budget is not None and calibration is not None:
+        if calibration is not None:
             budget = calibration.budget(budget)
         if policy.microcompact is not None:
             local = local.make(policy.microcompact.plan(local.request, ledger.count, keeper(policy)))

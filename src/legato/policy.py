@@ -7,7 +7,7 @@ is full, texts are cut only as the last resort. `Policy.cache_friendly()` cuts r
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -87,19 +87,24 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**{"microcompact": None, "fold": Fold(), **fields})
 
     @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Policy:
+        """A policy from the fields of a file; a fold goes without replacing at once. Raises `PolicyError`."""
+        try:
+            stated = msgspec.convert({"microcompact": None, **fields} if "fold" in fields else dict(fields), File)
+        except msgspec.ValidationError as problem:
+            raise PolicyError(str(problem)) from problem
+        return cls(**msgspec.structs.asdict(stated))
+
+    @classmethod
     def load(cls, source: str | Path) -> Policy:
         """A policy by name (`document`, `cache-friendly`) or from a TOML file with its fields. Raises `PolicyError`."""
         if str(source) in PRESETS:
             return PRESETS[str(source)]()
         try:
-            fields: dict[str, Any] = tomllib.loads(Path(source).read_text(encoding="utf-8"))
-            if "fold" in fields:
-                fields.setdefault("microcompact", None)  # who folds does not want results replaced at once
-            file = msgspec.convert(fields, File)
-            return cls(**msgspec.structs.asdict(file))
+            return cls.of(tomllib.loads(Path(source).read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise PolicyError(f"no policy {str(source)!r}: neither a file nor one of {', '.join(PRESETS)}") from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as problem:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, PolicyError) as problem:
             raise PolicyError(f"{source}: {problem}") from problem
 
 

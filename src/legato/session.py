@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from legato.calibration import Calibration, input_tokens
+from legato.edits import CONTINUED
 from legato.errors import GovernanceError
 from legato.messages import Fields, Json
 from legato.pipeline import Governed, Run
@@ -23,6 +24,9 @@ from legato.prefix import Prefix
 from legato.profiles import Profile
 from legato.profiles.overflow import Overflow, overflow
 from legato.summary import Summary, omitted
+
+UNSEEN = (*CONTINUED, "prompt", "cachedContent", "cached_content")
+"""The fields of a body that name text which the provider holds, and counts."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -118,6 +122,9 @@ class Session:
         What says nothing of the input teaches nothing. Raises `GovernanceError` before the first `prepare`.
         """
         known = self._last()
+        head = self._prefix.run.before.head if self._prefix is not None else {}
+        if any(head.get(field) for field in UNSEEN):
+            return  # the provider counts what it holds itself too
         learnt = known.calibration or Calibration(known.factor)
         self.calibration = learnt.observe(known.counted, input_tokens(usage), known.messages)
 

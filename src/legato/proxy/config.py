@@ -15,7 +15,7 @@ import msgspec
 
 from legato import profiles
 from legato.errors import PolicyError
-from legato.policy import PRESETS, File, Policy
+from legato.policy import PRESETS, Policy
 
 OFF = "off"
 """The policy under which nothing is governed."""
@@ -134,11 +134,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             if name in PRESETS:
                 return PRESETS[name]()
             raise PolicyError(f"no policy {name!r}; there are: {', '.join([OFF, *PRESETS, *self.policies])}")
-        if "fold" in fields:
-            fields = {"microcompact": None, **fields}
         try:
-            return Policy(**msgspec.structs.asdict(msgspec.convert(fields, File)))
-        except msgspec.ValidationError as problem:
+            return Policy.of(fields)
+        except PolicyError as problem:
             raise PolicyError(f"policy {name}: {problem}") from problem
 
     def policy_of(self, upstream: Upstream, name: str | None = None) -> Policy | None:

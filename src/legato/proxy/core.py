@@ -15,19 +15,16 @@ import msgspec
 
 import legato
 from legato import Calibration, Governed, Overflow, Policy
-from legato.edits import CONTINUED
 from legato.errors import GovernanceError, WireError
 from legato.messages import Json
-from legato.policy import DEFAULT_OUTPUT
 from legato.proxy.sessions import Sessions
+from legato.session import UNSEEN
 from legato.wire import codec, limits
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, OSError, RuntimeError, TypeError)
 """What a fault of legato's own may raise, `RecursionError` among it. It costs the governing, never the request."""
 OPENING = 4_096
 """Characters of the system text and of the first question that tell a conversation from others."""
-UNSEEN = (*CONTINUED, "prompt", "cachedContent", "cached_content")
-"""The fields of a body that name what the provider holds and adds."""
 NESTING = "JSON nested too deeply"
 LEAST_OUTPUT = 256
 """An output limit is not lowered below this: the input is made smaller instead."""
@@ -208,7 +205,7 @@ def _judged(payload: dict[str, Json], ask: Ask, model: str, sessions: Sessions) 
     capped = payload if ask.output is None else dict(limits.with_output(payload, ask.output))
     key = (name, ask.format, ask.profile, ask.model)
     governed = sessions.govern(capped, key, len(ask.body), ask.policy, ask.calibration)
-    governed = _within(governed or _govern(capped, ask, ask.policy), capped, ask)
+    governed = governed or _govern(capped, ask, ask.policy)
     changed = governed.body is not payload
     decision = Decision(
         body=dump(governed.body) if changed else None,
@@ -232,19 +229,6 @@ def _govern(payload: Json, ask: Ask, policy: Policy) -> Governed:
         model=ask.model or None,
         calibration=ask.calibration,
     )
-
-
-def _within(governed: Governed, payload: Json, ask: Ask) -> Governed:
-    """What was governed; if no window is known, but a refusal taught what fits, governed within that."""
-    taught = ask.calibration
-    if governed.report.budget is not None or taught is None:
-        return governed
-    bounds = [bound for bound in (taught.limit, taught.aim) if bound is not None]
-    if not bounds:
-        return governed
-    output = limits.output(payload) or DEFAULT_OUTPUT
-    window = min(bounds) + output + ask.policy.reserve
-    return _govern(payload, ask, msgspec.structs.replace(ask.policy, window=window, max_output=output))
 
 
 def _account(governed: Governed, contents: bool) -> Account:

@@ -90,7 +90,8 @@ class _Repair:
                 reason = f"{call.label} has no result"
                 fault = self._report(MISSING, call.at, call.part, reason, "add a result that says so")
                 self._add(fault, target, _synthetic(call.call, self.profile.format), reason)
-            elif self.profile.results_adjacent and answer[0] not in standing:
+            elif (self.profile.results_adjacent or not call.call.id) and answer[0] not in standing:
+                # without an id its place is all that tells which call it answers
                 self._move(call, answer, target)
         if self.profile.results_first:
             self._reorder(block)

@@ -7,13 +7,14 @@ from operator import is_
 
 import msgspec
 
+from legato import traits
 from legato.messages import Json, Media, Message, Opaque, Part, Reasoning, ToolResult, changed
 
 
 def well_formed(message: Message) -> Message:
     """The message with every text in it well formed: itself if all are."""
-    if _can_be_written(message if message.raw is None else message.raw):
-        return message
+    if not traits.of(message) & traits.RAW and _can_be_written(message if message.raw is None else message.raw):
+        return message  # files are large: they are only looked at
     parts = tuple([_scrubbed_part(part) for part in message.parts])
     name, extra = scrubbed(message.name), scrubbed(message.extra)
     if name is message.name and extra is message.extra and all(map(is_, parts, message.parts)):

@@ -166,9 +166,8 @@ def _is_note(key: str) -> bool:
 
 def bare(item: Json) -> Json:
     """The wire item without the caller's notes: itself if it has none."""
-    if isinstance(item, dict) and any(map(_is_note, item)):
-        return {key: value for key, value in item.items() if not _is_note(key)}
-    return item
+    noted = isinstance(item, dict) and [key for key in item if key[:1] == "_"]
+    return {key: value for key, value in item.items() if key not in noted} if noted else item
 
 
 __all__ = [

@@ -76,7 +76,8 @@ def encode(message: Message) -> tuple[Json, ...]:
         return (message.raw,)
     items: list[Json] = []
     said: list[Part] = []
-    extra = message.extra
+    # llama.cpp takes an assistant's words only under a type: "Cannot determine type of 'item'" (2026-12-01)
+    extra = message.extra if message.origin or message.role != "assistant" else {"type": "message", **message.extra}
     kind = extra.get("type")
     for part in message.parts:
         if _is_said(part, kind):
