@@ -29,8 +29,12 @@ check: .venv/installed-check ## lint, types, and which module may import which
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache --no-logo
 
-bench: .venv/installed ## what governing costs, against json.dumps of the same messages
-	@$(BIN)/python bench/govern.py
+bench: .venv/installed-test ## what governing costs, against writing the same messages as JSON
+	@$(BIN)/python bench/cold.py
+	@$(BIN)/python bench/session.py
+
+bench-peers: .venv/installed-peers ## the same jobs done by other libraries, in one run (seven to ten minutes)
+	@PYTHONPATH=tests:oracles:peers .oracles/peers/bin/python bench/peers.py
 
 oracles: .venv/installed-oracles ## what programs nobody here wrote say of legato's output (docs/oracles.md)
 	@status=0; for oracle in $(ORACLES); do PYTHONPATH=tests $(BIN)/python oracles/$$oracle.py || status=1; done; exit $$status

@@ -22,12 +22,13 @@ import tracemalloc
 from collections.abc import Callable
 from time import process_time
 
-from govern import RUNS, History, histories
+from measured import History, histories
 
 import legato
 from legato.tokens import TextCounter
 from legato.tokens.vocabulary import encoding, engine
 
+RUNS = 7
 PATIENCE = 4.0
 """Seconds after which the measurements of a history are not run again."""
 ENCODING = "o200k_base"

@@ -17,6 +17,7 @@ import gc
 import random
 import statistics
 import sys
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -29,7 +30,7 @@ Wire = dict[str, Any]
 SIZES = (1_000, 10_000, 100_000)
 EXCHANGES = 200
 WORDS = [f"word{at}" for at in range(3_000)]
-POLICIES = {"cache-friendly": legato.Policy.cache_friendly, "document": legato.Policy}
+POLICIES: dict[str, Callable[..., legato.Policy]] = {"cache-friendly": legato.Policy.cache_friendly, "document": legato.Policy}
 
 
 def exchange(at: int, chance: random.Random) -> list[Wire]:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A run in the background ignores Ctrl-C, and hands that down to the programs that tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil
+from typing import overload
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -57,13 +58,19 @@ class Calibration(msgspec.Struct, frozen=True):
         """What the provider will count where legato counts `counted`."""
         return ceil(counted * self.factor)
 
+    @overload
+    def budget(self, budget: int) -> int: ...
+
+    @overload
+    def budget(self, budget: int | None) -> int | None: ...
+
     def budget(self, budget: int | None) -> int | None:
         """The budget, or less where a refusal taught it; None where neither is known."""
         return min([bound for bound in (budget, self.limit, self.aim) if bound is not None], default=None)
 
     def room(self, budget: int) -> int:
         """The most that may be counted for `tokens` of it to be within the budget, and within what was learnt."""
-        return int((self.budget(budget) or 0) // self.factor)
+        return int(self.budget(budget) // self.factor)
 
     def estimate(self, counted: int, prefix: int = 0) -> int:
         """What the provider will count of a request: what it reported of the newest one, and what came since.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
-import brotli  # type: ignore[import-untyped]
+import brotli
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, Protocol, TypeAlias
 
 try:
-    import brotli  # type: ignore[import-untyped]
+    import brotli
 except ImportError:  # answers that need it are passed on all the same, only nothing is read off them
     brotli = None
 
