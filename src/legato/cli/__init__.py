@@ -20,6 +20,10 @@ from legato.cli.terminal import plain
 COMMANDS = {
     "check": "say what a provider would refuse",
     "govern": "write the messages to send: legal, and within the budget",
+    "replay": "play recorded sessions under several policies, and compare them",
+    "serve": "govern requests on their way: the proxy",
+    "run": "give an agent a task, or play a recorded one",
+    "fix": "repair a session file in place",
     "rule": "list the rules, or explain one",
     "profiles": "list the providers, or show what is known about one",
 }
