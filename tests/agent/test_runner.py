@@ -11,7 +11,7 @@ import pytest
 
 from legato import Policy, UnknownProfile, WireError
 from legato.agent.events import BeforeRequest, RequestFailed, RunEnded, RunStarted, TextDelta, ToolFinished, ToolStarted
-from legato.agent.loop import BLANKS, CUTS, FALLBACK
+from legato.agent.loop import BLANKS, CUTS, FALLBACK, FAULTS
 from legato.agent.provider import ProviderError, Reply
 from legato.agent.providers.scripted import Line, Scripted, call, says
 from legato.agent.result import Result, summed
@@ -421,3 +421,12 @@ def test_two_runs_at_once_are_refused() -> None:
 
     with pytest.raises(RuntimeError, match="at work"):
         asyncio.run(twice())
+
+
+def test_an_answer_that_was_cut_off_on_its_way_is_asked_for_again() -> None:
+    cut = ProviderError("the answer was cut off", status=200, retryable=True)
+    result, provider = play([*[cut] * FAULTS, "done"])
+    assert (result.stop, result.text) == ("completed", "done")
+    assert len(provider.bodies) == FAULTS + 1
+    result, provider = play([*[cut] * (FAULTS + 1), "done"])
+    assert (result.stop, result.error) == ("error", "the answer was cut off")

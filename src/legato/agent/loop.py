@@ -107,8 +107,8 @@ class Loop:
             try:
                 said = await self._ask(now, quiet)
             except ProviderError as error:
-                if error.retryable and error.status is None and now.faults < FAULTS:
-                    now.faults += 1  # the answer was cut off on its way; refusals are retried by the SDK, which waits
+                if error.retryable and error.status == 200 and now.faults < FAULTS:
+                    now.faults += 1  # the answer was cut off on its way; all else was retried by the SDK, which waits
                     continue
                 return self._spent(now, "", str(error)) or Ended(now.said, "error", str(error))
             except (OverBudget, Overflowed) as error:
