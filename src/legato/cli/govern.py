@@ -15,6 +15,7 @@ import msgspec
 import legato
 from legato import profiles, wire
 from legato.cli.failure import CANNOT, Failure, explain
+from legato.cli.numbers import tokens
 from legato.cli.terminal import Paint, Progress, columns, count, plain
 from legato.errors import Unrepairable
 from legato.messages import Json
@@ -67,8 +68,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--wire", metavar="W", help="the wire format, where it is not the profile's own")
     parser.add_argument("--to", metavar="W", help="move it to this wire format, for a profile of that format")
-    parser.add_argument("--window", type=_tokens, metavar="N", help="tokens of input and output together")
-    parser.add_argument("--max-output", type=_tokens, metavar="N", help="tokens kept free for the answer")
+    parser.add_argument("--window", type=tokens, metavar="N", help="tokens of input and output together")
+    parser.add_argument("--max-output", type=tokens, metavar="N", help="tokens kept free for the answer")
     parser.add_argument("--policy", metavar="NAME|FILE", help="how it is made to fit: a name, or a TOML file")
     parser.add_argument("-o", "--output", metavar="OUT", help="write to this file, whole or not at all, not to stdout")
     parser.add_argument("--diff", action="store_true", help="show on stderr what is changed, message by message")
@@ -170,16 +171,6 @@ def _policy(options: argparse.Namespace) -> legato.Policy:
     policy = legato.Policy.load(options.policy) if options.policy is not None else legato.Policy()
     sizes = {"window": options.window, "max_output": options.max_output}
     return msgspec.structs.replace(policy, **{name: size for name, size in sizes.items() if size is not None})
-
-
-def _tokens(text: str) -> int:
-    """A number of tokens as a person writes it: 128000, 128_000 or 128k."""
-    number = text.lower().replace("_", "").replace(",", "")
-    factor = {"k": 1_000, "m": 1_000_000}.get(number[-1:], 1)
-    number = number[:-1] if factor > 1 else number
-    if not number.isascii() or not number.isdigit():
-        raise argparse.ArgumentTypeError(f"not a number of tokens: {text!r}")
-    return int(number) * factor
 
 
 def _report(file: str, done: list[Outcome], verbose: bool, paint: Paint) -> list[str]:

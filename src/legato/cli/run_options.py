@@ -14,6 +14,7 @@ from legato.agent.provider import LLMProvider
 from legato.agent.providers.connect import connect
 from legato.agent.sessionfile import Header
 from legato.cli.failure import Failure
+from legato.cli.numbers import tokens
 from legato.policy import PRESETS
 from legato.transcripts import files
 
@@ -80,16 +81,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--system", metavar="TEXT|@FILE", help="the system prompt")
     add("--recorded", metavar="FILE[#N]", help="play a recorded session")
     add("--json", action="store_true", help="print one JSON event a line")
-
-
-def tokens(text: str) -> int:
-    """A number of tokens as a person writes it: 128000, 128_000 or 128k."""
-    number = text.lower().replace("_", "").replace(",", "")
-    factor = {"k": 1_000, "m": 1_000_000}.get(number[-1:], 1)
-    number = number[:-1] if factor > 1 else number
-    if not number.isascii() or not number.isdigit():
-        raise argparse.ArgumentTypeError(f"not a number of tokens: {text!r}")
-    return int(number) * factor
 
 
 def verify(options: argparse.Namespace) -> None:
