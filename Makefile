@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 PYTHONS := python3.13 python3.12 python3.11 python3
 BIN := .venv/bin
-ORACLES := mistral templates llama_server sdk_types javascript
+ORACLES := mistral templates llama_server llama_budget agent_llama sdk_types javascript dashboard
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input install
 
 .PHONY: help run test test-long check bench oracles peers clean
@@ -37,7 +37,7 @@ bench-peers: .venv/installed-peers ## the same jobs done by other libraries, in 
 	@PYTHONPATH=tests:oracles:peers .oracles/peers/bin/python bench/peers.py
 
 oracles: .venv/installed-oracles ## what programs nobody here wrote say of legato's output (docs/oracles.md)
-	@status=0; for oracle in $(ORACLES); do PYTHONPATH=tests $(BIN)/python oracles/$$oracle.py || status=1; done; exit $$status
+	@status=0; for oracle in $(ORACLES); do PYTHONPATH=tests:tests/proxy:tests/agent:oracles $(BIN)/python oracles/$$oracle.py || status=1; done; exit $$status
 
 peers: .venv/installed-peers ## damaged histories through legato and four others that repair them
 	@PYTHONPATH=tests:oracles $(BIN)/python peers/fuzz.py

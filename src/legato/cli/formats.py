@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from legato.cli import listing
 from legato.cli.findings import Finding, Tally
-from legato.cli.rule import page
 from legato.cli.version import version
 from legato.messages import Json
 from legato.report import CODES
+from legato.rules import page
 from legato.transcripts.files import STDIN
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from difflib import get_close_matches
-from importlib import resources
-from pathlib import Path
 from string import digits
 
-from legato import rules
 from legato.cli.failure import Failure
 from legato.cli.terminal import Paint, columns
 from legato.report import CODES
+from legato.rules import page
 
 DESCRIPTION = "Without a code: every rule in a line. With one: its page, who refuses it and how it is mended."
 EXAMPLES = """\
@@ -55,13 +53,3 @@ def find(text: str) -> list[str]:
     near += [known for known in CODES if known.rstrip(digits) == code.rstrip(digits)]
     close = ", ".join(dict.fromkeys(near or get_close_matches(code, CODES, cutoff=0.5)))
     raise Failure(f"no rule {text!r}; " + (f"near it: {close}" if close else '"legato rule" lists all of them'))
-
-
-def page(code: str) -> str | None:
-    """The page of a rule: in the installed package, or where the package runs from its source tree, in that."""
-    source = Path(rules.__file__).parents[3] / "docs" / "rules"
-    for folder in (resources.files(rules) / "pages", source):
-        file = folder / f"{code}.md"
-        if file.is_file():
-            return file.read_text(encoding="utf-8")
-    return None

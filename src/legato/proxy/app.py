@@ -77,10 +77,12 @@ class Proxy:
             with self.spans.around(record, exchange.headers) if self.spans else nullcontext():
                 await self._answer(exchange, scope, path, send)
         finally:
-            self.active -= 1
-            self.metrics.active.dec()
             record.milliseconds = (perf_counter() - began) * 1_000
-            self._finish(exchange)
+            try:
+                self._finish(exchange)
+            finally:
+                self.active -= 1
+                self.metrics.active.dec()
 
     async def _answer(self, exchange: Exchange, scope: Message, path: str, send: Send) -> None:
         found = routes.api_of(scope["method"], path, headers.get(exchange.headers, b"authorization"))

@@ -6,6 +6,7 @@ A record holds no contents, unless the operator turns them on: then `diff` is wh
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,9 @@ from contextlib import contextmanager
 import msgspec
 
 from legato.proxy.core import Account, Prints, kept
+from legato.proxy.savings import Sent, saved
+from legato.proxy.totals import Totals
+from legato.replay.prices import models, price
 
 CONVERSATIONS = 256
 """Conversations whose last request is remembered, to say how much of it begins the next."""
@@ -53,6 +57,8 @@ class Record(msgspec.Struct, kw_only=True):
     folds: int = 0
     folded: bool = False
     prefix_kept: float | None = None
+    saved: float | None = None
+    """Dollars; None where the model's price is not known."""
     retried: bool = False
     """A refusal for length was answered with a smaller request."""
     error: str = ""
@@ -70,31 +76,50 @@ class Record(msgspec.Struct, kw_only=True):
 
 
 class Records:
-    """A ring of the newest records of this process, and a feed of new ones. `most` of 0 keeps none."""
+    """A ring of the newest records of this process, and a feed of new ones. `most` of 0 keeps none.
+
+    `instance` names this process's numbering, so that a reader tells it from that of another worker, or before a
+    restart; `under_way` are the requests that are not finished.
+    """
 
     def __init__(self, most: int) -> None:
+        self.instance = secrets.token_hex(4)
+        self.totals = Totals()
+        self.under_way: dict[int, Record] = {}
         self._ring: deque[Record] = deque(maxlen=most)
         self._readers: set[asyncio.Queue[Record]] = set()
-        self._sent: OrderedDict[str, Prints] = OrderedDict()
+        self._sent: OrderedDict[str, tuple[Prints, Sent]] = OrderedDict()
         self._number = 0
+        models()  # the price list is read now, and not while a request waits
 
     def new(self, time: float, method: str, path: str) -> Record:
         """A record with a number of its own. It is shown when it is `add`ed."""
         self._number += 1
-        return Record(id=self._number, time=time, method=method, path=path)
+        record = Record(id=self._number, time=time, method=method, path=path)
+        self.under_way[record.id] = record
+        return record
 
     def add(self, record: Record, prints: Prints = ()) -> None:
         """Shows a finished record to whoever looks. `prints` are those of what was sent."""
-        if prints:
-            before = self._sent.pop(record.conversation, ())
-            record.prefix_kept = kept(before, prints)
-            self._sent[record.conversation] = prints
-            if len(self._sent) > CONVERSATIONS:
-                self._sent.popitem(last=False)
+        self.under_way.pop(record.id, None)
+        self.totals.add(record, self._compare(record, prints) if prints else 0)
         self._ring.append(record)
         for queue in self._readers:
             if not queue.full():
                 queue.put_nowait(record)
+
+    def _compare(self, record: Record, prints: Prints) -> int:
+        """Sets what hangs on the conversation's last request. Returns the tokens that one sent."""
+        now = Sent(record.time, record.tokens_in or 0, record.tokens_out or 0)
+        earlier, before = self._sent.pop(record.conversation, ((), None))
+        record.prefix_kept = kept(earlier, prints)
+        known = price(record.model) if record.status < 300 and record.api != "count_tokens" else None
+        if known is not None and record.tokens_out is not None:
+            record.saved = saved(now, before, record.prefix_kept, known)
+        self._sent[record.conversation] = (prints, now)
+        if len(self._sent) > CONVERSATIONS:
+            self._sent.popitem(last=False)
+        return 0 if before is None else before.tokens_out
 
     def newest(self, limit: int, after: int = 0) -> list[Record]:
         """At most `limit` records with a greater number than `after`, the newest last."""

@@ -101,6 +101,9 @@ class Client:
     ) -> Answer:
         """The answer when its headers are there. Raises `UpstreamError`."""
         assert self._session is not None
+        # While a request was governed the loop stood still. Now it learns which connections the upstream closed
+        # meanwhile: the request must not go on one of those, for a POST may not be sent again.
+        await asyncio.sleep(0)
         data = BytesIO(body) if isinstance(body, bytes) and len(body) > READ else body
         try:
             response = await self._session.request(

@@ -8,6 +8,8 @@ all codes, `FAMILIES` the order in which they are mended. Every code has a page 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import resources
+from pathlib import Path
 
 from legato.edits import Request
 from legato.profiles import Profile
@@ -39,4 +41,15 @@ RULES: dict[str, Rule] = {
     for rule in module.TABLE
 }
 
-__all__ = ["FAMILIES", "LOCAL", "RULES", "Family", "Fix", "Rule", "Violation"]
+
+def page(code: str) -> str | None:
+    """The page of a code: in the installed package, or where that runs from its source tree, in that. None without."""
+    here = resources.files("legato.rules")
+    for folder in (here / "pages", Path(__file__).parents[3] / "docs" / "rules"):
+        file = folder / f"{code}.md"
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    return None
+
+
+__all__ = ["FAMILIES", "LOCAL", "RULES", "Family", "Fix", "Rule", "Violation", "page"]

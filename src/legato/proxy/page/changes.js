@@ -1,0 +1,57 @@
+// What was changed, by rule: what would have been refused, and what had to be made smaller.
+
+import { code, el, find } from "./dom.js";
+import { many, short, whole } from "./format.js";
+
+function row([each, [requests, times, tokens]], rule, most) {
+  const bar = el("i", { class: rule.fits ? "bar fits" : "bar" });
+  bar.style.inlineSize = `${(100 * requests) / most}%`;
+  const cost = tokens ? `${tokens < 0 ? "−" : "+"}${short(Math.abs(tokens))} tokens` : "";
+  return el(
+    "li",
+    {},
+    code(each),
+    el(
+      "span",
+      { class: "what" },
+      el("b", { text: rule.name.replaceAll("-", " ") }),
+      el("span", { text: rule.summary }),
+    ),
+    el(
+      "span",
+      { class: "count" },
+      el("b", { text: whole(requests) }),
+      el("small", { text: [many(times, "change"), cost].filter(Boolean).join(" · ") }),
+    ),
+    el("span", { class: "track", "aria-hidden": "true" }, bar),
+  );
+}
+
+let drawn = "";
+
+export function draw(store) {
+  const { changes, requests } = store.totals;
+  const state = JSON.stringify([changes, requests === 0]);
+  if (state === drawn) return;
+  drawn = state;
+  const known = Object.entries(changes).filter(([each]) => store.rules[each]);
+  const most = Math.max(...known.map(([, [requests]]) => requests), 1);
+  const group = (title, fits) => {
+    const rows = known.filter(([each]) => store.rules[each].fits === fits).sort(([, a], [, b]) => b[0] - a[0]);
+    if (!rows.length) return [];
+    return [
+      el("h3", { text: title }),
+      el(
+        "ol",
+        { class: "codes" },
+        rows.map((each) => row(each, store.rules[each[0]], most)),
+      ),
+    ];
+  };
+  const none = el("p", {
+    class: "empty",
+    text: requests ? "Nothing so far: every request was in order, and went on as it came." : "Nothing so far.",
+  });
+  const groups = [...group("Would have been refused", false), ...group("Made to fit the window", true)];
+  find("changes").replaceChildren(...(groups.length ? groups : [none]));
+}
