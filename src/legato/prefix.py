@@ -154,8 +154,9 @@ class Prefix:
                 return False
         parts = [part for message in fresh for part in message.parts]
         calls = [part for part in parts if type(part) is ToolCall]
+        top = self.run.before.head
         if calls:
-            if profile.tools_required and not definitions.names(self.run.before.head):
+            if profile.tools_required and head.is_whole(top) and not definitions.names(top):
                 return False
             if profile.ids_unique not in ("no", "turn") and any(call.id in self.ids for call in calls):
                 return False

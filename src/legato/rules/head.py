@@ -33,9 +33,7 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     if not profile.empty_tools and isinstance(config, dict) and config.get("tools") == []:
         rest = {key: value for key, value in head.items() if key != "toolConfig"}
         yield _violation(profile, NO_TOOLS, "empty_tools", "toolConfig has no tools", "drop the field", rest)
-    # A bare list, or one with its system text, cannot say that it has no tools: its caller may send them beside it.
-    whole = any(key not in system.FIELDS for key in head)
-    if profile.tools_required and whole and not head.get("tools") and not tools.names(head):
+    if profile.tools_required and is_whole(head) and not head.get("tools") and not tools.names(head):
         yield from _undefined(request, profile)
     if profile.tools_max and len(tools.names(head)) > profile.tools_max:
         reason = f"{len(tools.names(head))} tools, at most {profile.tools_max} are taken"
@@ -49,6 +47,13 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
             yield _violation(profile, NO_SCHEMA, "tool_schemas", reason, "add an empty object schema", new)
     if profile.cache_markers_max:
         yield from _markers(request, profile)
+
+
+def is_whole(head: Fields) -> bool:
+    """Whether it is that of a body. A bare list, or one with its system text, cannot say that it has no tools: its
+    caller may send them beside it.
+    """
+    return any(key not in system.FIELDS for key in head)
 
 
 def _violation(
