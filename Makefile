@@ -7,10 +7,10 @@ MAKEFLAGS += --no-print-directory
 
 PYTHONS := python3.13 python3.12 python3.11 python3
 BIN := .venv/bin
-ORACLES := mistral templates llama_server llama_budget agent_llama sdk_types javascript dashboard
+ORACLES := mistral templates llama_server llama_budget agent_llama sdk_types javascript proxy_clients proxy_fuzz dashboard replay_page
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input install
 
-.PHONY: help run test test-long check bench oracles peers clean
+.PHONY: help run test test-long check bench bench-peers bench-proxy bench-replay oracles peers clean
 
 help: ## show these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -36,8 +36,14 @@ bench: .venv/installed-test ## what governing costs, against writing the same me
 bench-peers: .venv/installed-peers ## the same jobs done by other libraries, in one run (seven to ten minutes)
 	@PYTHONPATH=tests:oracles:peers .oracles/peers/bin/python bench/peers.py
 
+bench-proxy: .venv/installed-test ## the proxy beside LiteLLM's and mitmproxy, 1,000 streams, a soak (eight minutes)
+	@$(BIN)/python bench/proxy_load.py
+
+bench-replay: .venv/installed-test ## the tables of docs/replay.md anew (five to ten minutes)
+	@$(BIN)/python bench/replay.py table
+
 oracles: .venv/installed-oracles ## what programs nobody here wrote say of legato's output (docs/oracles.md)
-	@status=0; for oracle in $(ORACLES); do PYTHONPATH=tests:tests/proxy:tests/agent:oracles $(BIN)/python oracles/$$oracle.py || status=1; done; exit $$status
+	@status=0; for oracle in $(ORACLES); do PYTHONPATH=tests:tests/proxy:tests/agent:tests/replay:oracles $(BIN)/python oracles/$$oracle.py || status=1; done; exit $$status
 
 peers: .venv/installed-peers ## damaged histories through legato and four others that repair them
 	@PYTHONPATH=tests:oracles $(BIN)/python peers/fuzz.py

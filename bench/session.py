@@ -30,7 +30,10 @@ Wire = dict[str, Any]
 SIZES = (1_000, 10_000, 100_000)
 EXCHANGES = 200
 WORDS = [f"word{at}" for at in range(3_000)]
-POLICIES: dict[str, Callable[..., legato.Policy]] = {"cache-friendly": legato.Policy.cache_friendly, "document": legato.Policy}
+POLICIES: dict[str, Callable[..., legato.Policy]] = {
+    "cache-friendly": legato.Policy.cache_friendly,
+    "document": legato.Policy,
+}
 
 
 def exchange(at: int, chance: random.Random) -> list[Wire]:

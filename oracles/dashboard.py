@@ -19,11 +19,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from loopback import END, Running, Seen, Upstream, answer, chunk, events, proxied, says, start, wait_until
 from playwright.sync_api import BrowserContext, Page, ViewportSize, expect, sync_playwright
 
 from accidents import History, Wire
 from damage import damaged_histories
+from loopback import END, Running, Seen, Upstream, answer, chunk, events, proxied, says, start, wait_until
 from tables import conclude, say
 from written import Style, write
 

@@ -123,7 +123,7 @@ WALKERS: dict[str, Walker] = {
     "azure": preset("openai"),
     "bedrock": bedrock,
     "bedrock:anthropic.claude-sonnet-4-5": partial(bedrock, **CLAUDE),
-    "bedrock:amazon.nova-pro": partial(bedrock, empty_results=False),
+    "bedrock:amazon.nova-pro": bedrock,
     "bedrock:mistral.mistral-large-2407": partial(bedrock, alone=True, shown=("document",)),
     "bedrock:qwen.qwen3-32b": partial(bedrock, user_first=False, shown=()),
     "bedrock:writer.palmyra-x5": partial(bedrock, alone=True, status=False),

@@ -144,14 +144,13 @@ def bedrock(
     alone: bool = False,
     ids: str = r"[a-zA-Z0-9_.:-]{1,64}",
     shown: Sequence[str] = ("image",),
-    empty_results: bool = True,
     status: bool = True,
     signed: bool = False,
     prefill: bool = False,
 ) -> list[str]:
     """`alone`: nothing stands beside results. `shown`: the media a result may hold. `status`: a result may have one.
 
-    `empty_results`: they may hold nothing. `signed`: reasoning is taken with its signature only.
+    `signed`: reasoning is taken with its signature only.
     """
     messages = body["messages"]
     roles = [message["role"] for message in messages]
@@ -180,7 +179,7 @@ def bedrock(
         if signed and any("reasoningContent" in block for block in blocks[-1:]):
             problems.append("a turn ends with reasoning")
         problems += [fault for block in blocks for fault in _bedrock_block(block, ids, signed)]
-        problems += [fault for result in results for fault in _bedrock_result(result, shown, empty_results, status)]
+        problems += [fault for result in results for fault in _bedrock_result(result, shown, status)]
         found += [f"[{at}] {problem}" for problem in problems]
     kinds = {kind for message in messages for block in message.get("content") or () for kind in block}
     if kinds & {"toolUse", "toolResult"} and not (body.get("toolConfig") or {}).get("tools"):
@@ -207,9 +206,9 @@ def _bedrock_block(block: Wire, ids: str, signed: bool) -> Iterator[str]:
         yield "reasoning without a signature"
 
 
-def _bedrock_result(result: Wire, shown: Sequence[str], empty: bool, status: bool) -> Iterator[str]:
+def _bedrock_result(result: Wire, shown: Sequence[str], status: bool) -> Iterator[str]:
     content = result.get("content")
-    if not isinstance(content, list) or (not content and (not empty or result.get("status") == "error")):
+    if not isinstance(content, list) or (not content and result.get("status") == "error"):
         yield f"result content {content!r}"
     if "status" in result and not status:
         yield "a result has a status"

@@ -12,8 +12,8 @@ only mends it. Where to look: `pipeline.py` follows one request, `rules/` says w
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import importlib
+import typing
 
 from legato.calibration import Calibration
 from legato.errors import GovernanceError, OverBudget, PolicyError, UnknownProfile, Unrepairable, WireError
@@ -25,7 +25,7 @@ from legato.report import Report
 from legato.rules import Violation
 from legato.session import NeedsSummary, Session
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from legato.agent.runner import AgentRunner
 
 __all__ = [
@@ -52,8 +52,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     """The agent is loaded when it is first asked for: what governs needs no event loop."""
     if name == "AgentRunner":
-        return import_module("legato.agent.runner").AgentRunner
+        return importlib.import_module("legato.agent.runner").AgentRunner
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

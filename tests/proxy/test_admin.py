@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from loopback import CHAT, Running, proxied, says, wait_until
 
 PATH = "/v1/chat/completions"

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from loopback import Seen, answer, proxied
 
 from case_log import FILES, Case, errors, load, spent
 from legato import profiles
+from loopback import Seen, answer, proxied
 from providers import WALKERS
 
 PATHS = {

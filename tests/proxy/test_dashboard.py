@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback import Running, proxied, says
 
 from legato.proxy import pages
 from legato.proxy.savings import Sent, saved
 from legato.replay.prices import price
 from legato.report import CODES
+from loopback import Running, proxied, says
 
 PATH = "/v1/chat/completions"
 FILES = sorted(file.name for file in (resources.files("legato.proxy") / "page").iterdir())

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from loopback import Running, proxied
 
 PATHS = ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1beta/models/gemini-3-pro:generateContent"]

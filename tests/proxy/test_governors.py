@@ -11,6 +11,7 @@ from multiprocessing import active_children
 from typing import Any
 
 import pytest
+
 from loopback import proxied
 
 PATH = "/v1/chat/completions"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from loopback import CHAT, Seen, answer, proxied
 
 PATH = "/v1/chat/completions"

@@ -6,8 +6,8 @@ import json
 from urllib.parse import quote
 
 import pytest
-from loopback import proxied
 
+from loopback import proxied
 from test_recorded_requests import ACCEPTED, is_exception, requests
 
 FILES = {

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from loopback import CHAT, Seen, answer, events, proxied, says
 
 from legato.errors import PolicyError, UnknownProfile
 from legato.proxy import routes
 from legato.proxy.config import Upstream, load, made, profile_of
+from loopback import CHAT, Seen, answer, events, proxied, says
 
 PLAIN = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}
 

@@ -8,6 +8,7 @@ import socket
 from typing import Any
 
 import pytest
+
 from loopback import CHAT, Upstream, answer, proxied, says
 
 PATH = "/v1/chat/completions"

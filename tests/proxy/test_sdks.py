@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+
 from loopback import CHAT, END, Seen, answer, chunk, events, proxied, start
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from loopback import CHAT, END, PATIENCE, Seen, Upstream, chunk, events, says, start
 
 PLAIN = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}

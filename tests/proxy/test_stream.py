@@ -14,10 +14,10 @@ import brotli
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import CHAT, END, Seen, chunk, events, proxied, start
 
 from legato.proxy import bodies
 from legato.proxy.stream import Renamer, Tap
+from loopback import CHAT, END, Seen, chunk, events, proxied, start
 
 SQUEEZES: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,

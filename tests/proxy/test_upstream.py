@@ -6,10 +6,9 @@ import asyncio
 import socket
 import threading
 
-from loopback import PATIENCE, answer, receive
-
 from legato.proxy.config import Limits
 from legato.proxy.upstream import Client
+from loopback import PATIENCE, answer, receive
 
 
 def test_a_connection_that_was_closed_while_the_loop_was_busy_is_not_used_again() -> None:

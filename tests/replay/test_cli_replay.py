@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stories import random_story
 
 from legato.cli import main
 from legato.cli import replay as command
 from legato.replay import live
 from legato.replay.policies import DEFAULT, choose
 from legato.replay.stage import Stage
+from stories import random_story
 
 
 @pytest.fixture

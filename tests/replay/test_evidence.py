@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from stories import call, recording, result, system, user
 
 from legato import wire
 from legato.replay import evidence
 from legato.replay.stage import Stage
+from stories import call, recording, result, system, user
 
 
 @pytest.mark.parametrize(

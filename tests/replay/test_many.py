@@ -7,11 +7,11 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from stories import random_story
 
 from legato.replay.play import replay
 from legato.replay.policies import choose
 from legato.replay.script import Line, Script
+from stories import random_story
 
 POLICIES = ("none", "sliding-window", "cache-friendly", "clear-at-least")
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 
 import pytest
-from stories import random_story
 
 from legato.fit.units import units
 from legato.messages import Message, Text, ToolResult, changed
@@ -16,6 +15,7 @@ from legato.replay.play import replay, requests
 from legato.replay.played import Asked
 from legato.replay.policies import choose
 from legato.replay.stage import Stage
+from stories import random_story
 
 SEEDS = range(8)
 TURNS = 3

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from stories import Wire, call, result, system, user
 
 from legato import wire
 from legato.errors import PolicyError
 from legato.replay import peers
 from legato.replay.policies import CHOICES, DEFAULT, choose
+from stories import Wire, call, result, system, user
 
 SIZE = 100
 """Every message costs so much, a cleared one a tenth."""

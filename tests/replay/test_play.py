@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from stories import call, random_story, recording, result, system, user
 
 import legato
 from legato.replay import prices
@@ -13,6 +12,7 @@ from legato.replay.play import replay
 from legato.replay.played import Replay, Totals
 from legato.replay.policies import DEFAULT, choose
 from legato.replay.watch import prefix
+from stories import call, random_story, recording, result, system, user
 
 WORD = "alpha "
 """One token each in o200k_base, wherever it stands."""

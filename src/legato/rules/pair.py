@@ -6,6 +6,7 @@ really missing gets a synthetic one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -77,6 +78,7 @@ class _Repair:
         block = self._block(end)
         target = (block[0] if self.profile.results_together else block[-1]) if block else end
         standing = {target} if self.profile.results_together else set(block)
+        named = Counter(call.call.id for call in calls)
         for call in calls:
             if call.half:
                 fault = self.drop(
@@ -90,8 +92,9 @@ class _Repair:
                 reason = f"{call.label} has no result"
                 fault = self._report(MISSING, call.at, call.part, reason, "add a result that says so")
                 self._add(fault, target, _synthetic(call.call, self.profile.format), reason)
-            elif (self.profile.results_adjacent or not call.call.id) and answer[0] not in standing:
-                # without an id its place is all that tells which call it answers
+            elif (self.profile.results_adjacent or not call.call.id or named[call.call.id] > 1) and (
+                answer[0] not in standing  # without an id of its own its place is all that tells which call it answers
+            ):
                 self._move(call, answer, target)
         if self.profile.results_first:
             self._reorder(block)
