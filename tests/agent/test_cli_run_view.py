@@ -16,7 +16,7 @@ from legato.agent.provider import ProviderError, Reply
 from legato.agent.providers.scripted import Line, Scripted, says
 from legato.agent.result import Result
 from legato.agent.runner import AgentRunner
-from legato.cli import run_options
+from legato.cli.numbers import tokens
 from legato.cli.run_lines import Lines, View, result, shortened
 from legato.cli.run_meter import CELLS, Meter, short
 from legato.cli.run_view import TerminalView
@@ -246,7 +246,7 @@ def test_a_refused_call_is_shown_with_the_reason() -> None:
     ("text", "number"), [("128000", 128_000), ("128_000", 128_000), ("128k", 128_000), ("1M", 1_000_000)]
 )
 def test_a_number_of_tokens_is_read_as_a_person_writes_it(text: str, number: int) -> None:
-    assert run_options.tokens(text) == number
+    assert tokens(text) == number
 
 
 def _streams() -> tuple[io.StringIO, io.StringIO]:

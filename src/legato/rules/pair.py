@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 
 from legato import wire
@@ -71,6 +72,11 @@ class _Repair:
         self._remove(fault, at, part, reason)
         return fault
 
+    @cached_property
+    def named(self) -> Counter[str | None]:
+        """How many calls there are of each id."""
+        return Counter(call.call.id for call in self.request.pairs[0])
+
     def turn(self, end: int, calls: list[Call]) -> None:
         """Judge one turn: its half calls, then the result of each call and where it stands."""
         if self._is_whole(end, calls):
@@ -78,7 +84,6 @@ class _Repair:
         block = self._block(end)
         target = (block[0] if self.profile.results_together else block[-1]) if block else end
         standing = {target} if self.profile.results_together else set(block)
-        named = Counter(call.call.id for call in calls)
         for call in calls:
             if call.half:
                 fault = self.drop(
@@ -92,7 +97,7 @@ class _Repair:
                 reason = f"{call.label} has no result"
                 fault = self._report(MISSING, call.at, call.part, reason, "add a result that says so")
                 self._add(fault, target, _synthetic(call.call, self.profile.format), reason)
-            elif (self.profile.results_adjacent or not call.call.id or named[call.call.id] > 1) and (
+            elif (self.profile.results_adjacent or not call.call.id or self.named[call.call.id] > 1) and (
                 answer[0] not in standing  # without an id of its own its place is all that tells which call it answers
             ):
                 self._move(call, answer, target)
