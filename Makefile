@@ -33,7 +33,7 @@ bench: .venv/installed-test ## what governing costs, against writing the same me
 	@$(BIN)/python bench/cold.py
 	@$(BIN)/python bench/session.py
 
-bench-peers: .venv/installed-peers ## the same jobs done by other libraries, in one run (seven to ten minutes)
+bench-peers: .oracles/peers/installed ## the same jobs done by other libraries, in one run (seven to ten minutes)
 	@PYTHONPATH=tests:oracles:peers .oracles/peers/bin/python bench/peers.py
 
 bench-proxy: .venv/installed-test ## the proxy beside LiteLLM's and mitmproxy, 1,000 streams, a soak (eight minutes)
@@ -45,8 +45,8 @@ bench-replay: .venv/installed-test ## the tables of docs/replay.md anew (five to
 oracles: .venv/installed-oracles ## what programs nobody here wrote say of legato's output (docs/oracles.md)
 	@status=0; for oracle in $(ORACLES); do PYTHONPATH=tests:tests/proxy:tests/agent:tests/replay:oracles $(BIN)/python oracles/$$oracle.py || status=1; done; exit $$status
 
-peers: .venv/installed-peers ## damaged histories through legato and four others that repair them
-	@PYTHONPATH=tests:oracles $(BIN)/python peers/fuzz.py
+peers: .oracles/peers/installed ## damaged histories through legato and four others that repair them
+	@PYTHONPATH=tests:oracles .oracles/peers/bin/python peers/fuzz.py
 
 clean: ## remove .venv, caches and builds
 	rm -rf .venv .oracles dist build .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -84,7 +84,9 @@ clean: ## remove .venv, caches and builds
 	@$(PIP) --group oracles
 	@touch $@
 
-.venv/installed-peers: .venv/installed
+.oracles/peers/installed: .venv/pyvenv.cfg pyproject.toml
 	@echo "installing the peers"
-	@$(PIP) --group peers
+	@$(BIN)/python -m venv .oracles/peers
+	@.oracles/peers/bin/python -m pip -qq install --upgrade 'pip>=25.1'
+	@.oracles/peers/bin/python -m pip -qq install --group peers --editable .
 	@touch $@

@@ -13,7 +13,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +28,8 @@ from tables import conclude, say, table
 from templates import Features, features, fetch, twin
 
 HISTORIES = 84
+BETWEEN = 2**31 - 1
+"""A token's number that is past every vocabulary."""
 ROOMY, NARROW = 65_536, 2_048
 """Tokens of context: more than any of the short histories has, and less than a long one."""
 LONG = tuple(range(20, 120, 10))
@@ -69,6 +71,7 @@ class Server:
         options.model.path, options.chat_template, options.n_ctx = str(model), template, context
         options.hostnames, options.port, options.offline = ["127.0.0.1"], 0, True
         options.n_parallel, options.n_gpu_layers, options.warmup, options.verbosity = 1, 0, False, -1
+        options.cpuparams.n_threads = options.cpuparams_batch.n_threads = 1  # more would wait for each other, spinning
         options.use_jinja = True
         options.force_pure_content_parser = True  # the noise it answers is not looked into for calls
         self.running = xllamacpp.Server(options)
@@ -80,6 +83,17 @@ class Server:
     def count(self, text: str) -> int:
         """The tokens of a text, as the server itself cuts it."""
         return len(self.post("/tokenize", {"content": text}).body["tokens"])
+
+    def count_each(self, texts: Sequence[str]) -> list[int]:
+        """The tokens of each of the texts, in one request: a token that no text has stands between them."""
+        content = [part for text in texts for part in (text, BETWEEN)]
+        counts = [0]
+        for token in self.post("/tokenize", {"content": content}).body["tokens"]:
+            if token == BETWEEN:
+                counts.append(0)
+            else:
+                counts[-1] += 1
+        return counts[:-1]
 
     def post(self, path: str, body: Wire) -> Answer:
         address = self.running.listening_address + path
@@ -192,7 +206,7 @@ def judge_length(server: Server, profile: str, added: int, failures: list[str]) 
     usual = legato.Policy()
     policy = legato.Policy(window=NARROW + added, max_output=16, reserve=usual.reserve + added, counter=server.count)
     for seed, size in enumerate(LONG):
-        history = [_texts_only(message) for message in long_history(size, seed)]
+        history = [texts_only(message) for message in long_history(size, seed)]
         legal = legato.govern(history, profile=profile).messages
         kind = features(legal, None)
         if server.ask(twin(*kind[:2])).is_error:
@@ -219,7 +233,7 @@ def judge_length(server: Server, profile: str, added: int, failures: list[str]) 
     return tally
 
 
-def _texts_only(message: Wire) -> Wire:
+def texts_only(message: Wire) -> Wire:
     content = message.get("content")
     if not isinstance(content, list):
         return message

@@ -74,11 +74,11 @@ def _litellm(messages: list[Wire], form: str) -> list[Wire]:
 
 
 def _pydantic_ai(messages: list[Wire], form: str) -> list[Wire]:
-    repaired = repair_messages(_model_messages(messages))
-    return _blocks(repaired) if form == "anthropic" else _chat(repaired)
+    repaired = repair_messages(model_messages(messages))
+    return _blocks(repaired) if form == "anthropic" else chat_messages(repaired)
 
 
-def _model_messages(history: History) -> list[ModelMessage]:
+def model_messages(history: History) -> list[ModelMessage]:
     names = {call["id"]: call["function"]["name"] for m in history for call in m.get("tool_calls") or ()}
     return [_model_message(message, names) for message in history]
 
@@ -102,7 +102,7 @@ def _model_message(message: Wire, names: dict[str, str]) -> ModelMessage:
             return ModelRequest([UserPromptPart(content)])
 
 
-def _chat(messages: Sequence[ModelMessage]) -> list[Wire]:
+def chat_messages(messages: Sequence[ModelMessage]) -> list[Wire]:
     """A message a part, as its adapter for OpenAI does."""
     sent: list[Wire] = []
     for message in messages:

@@ -57,7 +57,12 @@ def message_tokens(message: Message, count: Count, rates: Rates = CHAT) -> int:
         elif type(part) is ToolResult:
             results += 1
             for inner in part.parts:
-                total += count(inner.text) if type(inner) is Text else _other(inner, count, rates)
+                if type(inner) is not Text:
+                    total += _other(inner, count, rates)
+                elif rates.quoted:
+                    total += count(_written(shape.dump, inner.text, "result"))
+                else:
+                    total += count(inner.text)
         else:
             total += _other(part, count, rates)
     if calls > 1:
@@ -92,6 +97,8 @@ def tools_tokens(tools: Json, count: Count, rates: Rates = CHAT) -> int:
     """The tokens of a list of tool definitions, in any wire's form."""
     if not isinstance(tools, list | tuple) or not tools:
         return 0
+    if rates.json:
+        return rates.tools + sum(1 + count(_written(shape.dump, tool, "tools")) for tool in tools)
     return rates.tools + count(_written(schema.namespace, tools, "tools"))
 
 

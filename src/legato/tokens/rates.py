@@ -22,10 +22,14 @@ class Rates(msgspec.Struct, frozen=True):
     """For a message's name, besides its text."""
     tools: int = 3
     """Once, if there are tools."""
+    json: bool = False
+    """Whether tools are shown as JSON, a line each, and not as a namespace of functions."""
     call: int = 5
     """For each call, besides its arguments and twice its name (its result is shown under the name again)."""
     parallel: int = 7
     """For each call of a turn that has several, besides its name once more."""
+    quoted: bool = False
+    """Whether the text of a result is shown as a JSON string."""
     schema: int = 14
     """For a response schema, besides its text."""
     sealed: float = 0.15
@@ -59,6 +63,15 @@ RATES: Mapping[str, Rates] = {
     ),
     "harmony": Rates(request=67, tools=20, call=8, schema=60),
     "llama": Rates(request=31),
+    "template-gpt-oss": Rates(request=73, message=4, tools=30, call=18, schema=60, quoted=True),
+    "template-llama": Rates(request=33, message=4, tools=110, call=14, json=True, quoted=True),
+    "template": Rates(request=20, message=4, tools=100, call=22, json=True),
+    "template-apertus": Rates(request=56, message=1, tools=20, call=3),
+    "template-gemma": Rates(request=12, message=4, tools=75, call=22, json=True),
+    "template-minimax": Rates(request=24, message=7, tools=120, call=35, json=True),
+    "template-mistral": Rates(request=10, message=0, tools=20, call=12, json=True),
+    "template-mistral-nemo": Rates(request=10, message=0, tools=20, call=36, json=True),
+    "template-qwen": Rates(request=6, message=4, tools=210, call=18, json=True),
     "llama-4": Rates(request=3, tools=690),
     "grok": Rates(request=180, tools=170, call=100, parallel=50),
     "glm": Rates(request=6, tools=165),
