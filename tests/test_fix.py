@@ -376,3 +376,16 @@ def test_a_file_that_its_agent_wrote_to_meanwhile_is_left_alone(tmp_path: Path) 
             rewrite.replace(str(file), pieces(), seen)
     assert file.read_bytes() == b"old and more"
     assert [name for name in os.listdir(tmp_path) if "part" in name] == []
+
+
+def test_a_text_in_which_a_few_lines_happen_to_be_messages_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "README.md"
+    shown = ['{"role": "user", "content": "hi"}', '{"role": "assistant", "content": "yes"}']
+    file.write_text("\n".join(["# A page", "It shows:", *shown, "and", "much", "more", "text"]), encoding="utf-8")
+    before = file.read_bytes()
+    for arguments in ([], ["--write"]):
+        done = run("fix", str(file), *arguments)
+        assert done.returncode == 2
+        assert "6 lines are broken and 2 hold a message" in done.stderr
+    assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]

@@ -21,6 +21,9 @@ from legato.transcripts.relink import Links
 from legato.transcripts.remark import Remark
 from legato.transcripts.source import Source
 
+FEW = 3
+"""So many broken lines are repaired in the shortest file; where there are more of them than messages, it is no session."""
+
 
 @dataclass(frozen=True, slots=True)
 class Repair:
@@ -45,6 +48,10 @@ def repair(source: Source, profile: str | None) -> Repair:
     for thread in threads:
         thread.pieces = [piece for piece in thread.pieces if piece.message is not None]
     damage = [Remark(note.line, "", note.text) for note in source.notes if note.damage]
+    kept = sum(len(thread.pieces) for thread in threads)
+    if len(damage) > max(kept, FEW):
+        found = f"{len(damage):,} lines are broken and {kept:,} hold a message"
+        raise CannotWrite(source.name, f"{found}: it does not look like a file of {reader.title}")
     mended = [_mended(source, thread, profile) for thread in threads]
     remarks = [*damage, *(remark for _, _, found in mended for remark in found)]
     if not remarks:
