@@ -22,7 +22,7 @@ from legato.transcripts.remark import Remark
 from legato.transcripts.source import Source
 
 FEW = 3
-"""So many broken lines are mended in the shortest file. Where there are more, and more than messages, it is no session."""
+"""So many broken lines are mended in any file; where there are more of them than messages, it is no session."""
 
 
 @dataclass(frozen=True, slots=True)
