@@ -443,3 +443,10 @@ def test_numbers_that_are_no_counts_do_not_move_the_factor() -> None:
     refusal = Overflow(kind="window", pattern="x", text="", limit=100_000, used=125_000, exact=False)
     after = Calibration(1.25).overflowed(40_000, refusal)
     assert (after.factor, after.limit, after.aim) == (1.25, 100_000, 40_000)
+
+
+def test_one_refusal_with_both_numbers_is_enough_however_far_the_counts_are_apart() -> None:
+    refusal = Overflow(kind="window", pattern="x", text="", limit=6_144, used=11_863)
+    after = Calibration(1.0).overflowed(3_000, refusal)
+    assert after.factor < 11_863 / 3_000  # no further in one leap
+    assert after.room(10**6) <= 3_000 * 6_144 // 11_863

@@ -100,8 +100,9 @@ class Calibration(msgspec.Struct, frozen=True):
         if overflow.exact and overflow.kind in ("window", "output"):
             factor = max(factor, self._moved(counted, used if used is not None else (limit or 0) + 1)[0])
         aim = limit
-        if limit is not None and used and not overflow.exact:
-            aim = ceil(counted * factor) * limit // used
+        if limit is not None and used and (counted >= TINY or not overflow.exact):
+            share = ceil(counted * factor) * limit // used
+            aim = min(limit, share) if overflow.exact else share  # the factor may not have gone all the way
         if aim is None or aim // factor >= counted:
             aim = int(GUESS * counted * factor)
             if limit is None and overflow.kind != "bytes" and counted >= TINY:
