@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -38,7 +39,7 @@ class Answering(Protocol):
         ...
 
 
-class SdkProvider:
+class SdkProvider(ABC):
     """A provider that keeps its SDK's client, and with it the connections, until `aclose`.
 
     A client belongs to the event loop it was first used in; in another one a new client is opened. A `client` that the
@@ -135,20 +136,20 @@ class SdkProvider:
         """Status and body of the answer behind one of its exceptions; (None, None) if none came."""
         return body_of(error)
 
-    def _open(self) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _open(self) -> Any: ...
 
     async def _close(self, client: Any) -> None:
         await client.close()
 
-    async def _ask(self, body: Json) -> Json:
-        raise NotImplementedError
+    @abstractmethod
+    async def _ask(self, body: Json) -> Json: ...
 
-    async def _stream(self, body: Json, on_text: OnText) -> Json:
-        raise NotImplementedError
+    @abstractmethod
+    async def _stream(self, body: Json, on_text: OnText) -> Json: ...
 
-    def _read(self, answer: dict[str, Json]) -> Reply:
-        raise NotImplementedError
+    @abstractmethod
+    def _read(self, answer: dict[str, Json]) -> Reply: ...
 
 
 class PostingProvider(SdkProvider):
@@ -216,8 +217,8 @@ class PostingProvider(SdkProvider):
         """The governed body, with the model and what this API needs besides."""
         return {"model": self.model, **body}
 
-    def _answering(self) -> Answering:
-        raise NotImplementedError
+    @abstractmethod
+    def _answering(self) -> Answering: ...
 
 
 def stop_of(stops: Mapping[str, Stop], finish: str | None, calls: bool) -> Stop:
