@@ -159,7 +159,9 @@ def hostile_contents(browser: Browser) -> None:
     """What a transcript says is shown as it is, runs nothing, and cannot turn or leave its place."""
     with opened(browser, [hostile(), hostile()]) as page:
         expect(page.locator("#title")).to_contain_text(NASTY[0])
-        for _ in range(len(hostile().asked)):
+        page.locator("#context").press("Home")
+        for number in range(1, len(hostile().asked) + 1):
+            expect(page.locator("#request-title")).to_contain_text(f"Request {number} of")  # it is drawn a moment later
             for each in page.locator("#detail summary").all():
                 each.click()
             page.locator("#context").press("ArrowRight")
