@@ -54,7 +54,8 @@ def named(event: dict[str, Any]) -> bytes:
 class ModelServer:
     """The server, from entering to leaving.
 
-    `silent` is set when a silence begins, `hung_up` when the client leaves during it.
+    `silent` is set when a silence begins, `hung_up` when the client leaves a stream before its end: in the silence, or
+    while events are still being written.
     """
 
     def __init__(self, *answers: Whole | Stream) -> None:
@@ -108,8 +109,13 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             self.send_header("content-type", answer.kind)
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
-            for event in answer.events:
-                self.wfile.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
+            try:
+                for event in answer.events:
+                    self.wfile.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
+            except ConnectionError:
+                self.close_connection = True
+                server.hung_up.set()
+                return
             if answer.end == "complete":
                 self.wfile.write(b"0\r\n\r\n")
                 return
