@@ -14,7 +14,7 @@ from legato import traits
 from legato.edits import Request
 from legato.errors import WireError
 from legato.messages import Fields, Json, Media, Message, Opaque, Text, ToolCall, ToolResult, Transcript
-from legato.wire import anthropic, bedrock, gemini, limits, openai_chat, openai_responses, shape
+from legato.wire import anthropic, bedrock, gemini, limits, openai_chat, openai_responses, shape, system
 from legato.wire import tools as tools
 from legato.wire.foreign import TEXT_ARGUMENTS, foreign
 from legato.wire.moving import move
@@ -71,6 +71,7 @@ def read(payload: Json, form: str, tools: Sequence[Json] | None = None) -> Reque
     for at in request.having(traits.FIELDS | traits.RAW | traits.ENCODED):
         _verify(request.transcript[at], found.KEY, at)
     shape.verify(head, "")
+    system.verify(head, form)
     return request
 
 

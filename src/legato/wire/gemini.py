@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from legato.errors import WireError
 from legato.messages import Json, Media, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, Transcript
 from legato.wire import shape
 
@@ -139,6 +140,9 @@ def _media_part(block: Json) -> Part:
 
 def _extra(part: dict[str, Json], key: str, inner: dict[str, Json]) -> dict[str, Json]:
     extra = shape.rest(part, (key,))
+    twin = next((other for other in extra if READ.get(other) is READ[key]), None)
+    if twin is not None:
+        raise WireError(key, f"stands beside {twin}, which is the same field")
     if inner or "_" in key:
         extra[key] = inner
     return extra
@@ -188,7 +192,10 @@ def _thought_part(reasoning: Reasoning) -> Json:
 
 
 def _inner(extra: dict[str, Json], keys: tuple[str, str]) -> tuple[str, dict[str, Json]]:
-    """The wire's key for the part, and its inner fields that are not known; both taken out of `extra`."""
+    """The wire's key for the part, and its inner fields that are not known; both taken out of `extra`.
+
+    Both spellings never stand there: `_extra` refuses a part that has the two.
+    """
     key = next((key for key in keys if key in extra), keys[0])
     return key, dict(extra.pop(key, {}))
 

@@ -4,36 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from legato.errors import WireError
 from legato.messages import Fields, Json
+from legato.wire import shape
 
 JOINT = "\n\n"
+OWN = {
+    "anthropic": ("system",),
+    "bedrock": ("system",),
+    "gemini": ("systemInstruction", "system_instruction"),
+    "openai-responses": ("instructions",),
+}
+"""The fields of a format's body that hold system text."""
 FIELDS = ("system", "instructions", "systemInstruction", "system_instruction")
-"""The fields of a body, in any format, that hold system text."""
+"""All of them."""
+
+
+def verify(head: Fields, form: str) -> None:
+    """Raise `WireError` with the field where a system field is nothing that could hold text."""
+    for key in OWN.get(form, ()):
+        value = head.get(key)
+        if value is not None and not isinstance(value, str | list | tuple | dict):
+            raise WireError(key, f"must be text, a list or an object, not {shape.kind(value)}")
 
 
 def add(head: Fields, texts: Sequence[str], form: str) -> Fields:
-    """The head with these texts behind what its system field says already. What is there keeps its shape."""
+    """The head with these texts behind what its system field says already. What is there is kept whole."""
     text = JOINT.join(filter(None, texts))
     if not text:
         return dict(head)
-    match form:
-        case "gemini":
-            key = "system_instruction" if "system_instruction" in head else "systemInstruction"
-            old = head.get(key)
-            parts = old.get("parts", []) if isinstance(old, dict) else [{"text": old}] if isinstance(old, str) else []
-            base = old if isinstance(old, dict) else {}
-            return {**head, key: {**base, "parts": [*(parts if isinstance(parts, list) else [parts]), {"text": text}]}}
-        case "bedrock":
-            return {**head, "system": [*(head.get("system") or []), {"text": text}]}
-        case "openai-responses":
-            return {**head, "instructions": _joined(head.get("instructions"), text)}
-    return {**head, "system": _joined(head.get("system"), text)}
+    key = next((key for key in OWN[form] if key in head), OWN[form][0])
+    old = head.get(key)
+    if form == "gemini":
+        held = old if isinstance(old, dict) and ("parts" in old or not old) else {"parts": old}
+        return {**head, key: {**held, "parts": [*_blocks(held.get("parts"), form), _block(text, form)]}}
+    if form == "bedrock" or (old and not isinstance(old, str)):
+        return {**head, key: [*_blocks(old, form), _block(text, form)]}
+    return {**head, key: f"{old}{JOINT}{text}" if old else text}
 
 
-def _joined(old: Json, text: str) -> Json:
-    if isinstance(old, list):
-        return [*old, {"type": "text", "text": text}]
-    return f"{old}{JOINT}{text}" if isinstance(old, str) and old else text
+def _blocks(value: Json, form: str) -> list[Json]:
+    """What a system field or the parts of one hold, as the blocks of the format."""
+    if not value:
+        return []
+    if isinstance(value, list | tuple):
+        return [block for item in value for block in ([item] if isinstance(item, dict) else _blocks(item, form))]
+    return [_block(value, form) if isinstance(value, str) else value]
+
+
+def _block(text: str, form: str) -> Json:
+    return {"text": text} if form in ("gemini", "bedrock") else {"type": "text", "text": text}
 
 
 def texts(head: Fields) -> list[str]:
