@@ -220,7 +220,7 @@ def _figures(page: Page, running: Running) -> None:
     totals = running.proxy.records.totals
     tiles = page.locator(".tile .value")
     expect(tiles.nth(0)).to_have_text(f"{totals.requests:,}")
-    expect(tiles.nth(4)).to_have_text(f"{totals.mended:,}")
+    expect(tiles.nth(4)).to_have_text(f"{totals.faults:,}")
     assert totals.saved > 0
     expect(tiles.nth(2)).to_contain_text(f"${totals.saved:.2f}"[:-1])
     expect(page.locator("#changes li")).to_have_count(len(totals.changes))

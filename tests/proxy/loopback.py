@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import socket
 import socketserver
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +20,8 @@ from legato.proxy.app import Proxy
 from legato.proxy.config import Config, made
 
 Wire = dict[str, Any]
-PATIENCE = 20.0
-"""Seconds after which a wait has failed."""
+PATIENCE = 60.0
+"""Seconds after which a wait has failed: more than a machine at its limit takes for anything here."""
 
 
 @dataclass
@@ -55,14 +56,18 @@ Script = Callable[[Seen], Iterable[bytes]]
 
 
 class Upstream:
-    """A server whose script says, piece by piece, the bytes of each answer. Then it takes the next request."""
+    """A server whose script says, piece by piece, the bytes of each answer. Then it takes the next request.
 
-    def __init__(self, script: Script) -> None:
+    With a `context` it speaks TLS.
+    """
+
+    def __init__(self, script: Script, context: ssl.SSLContext | None = None) -> None:
         self.script = script
+        self.context = context
         self.seen: list[Seen] = []
         self.connections = 0
         self.left = threading.Event()
-        """Set when the other side hangs up while an answer is written."""
+        """Set when the other side breaks a connection off."""
 
     def close_after(self, seen: Seen) -> bool:
         return seen.header("connection") == "close"
@@ -76,28 +81,37 @@ class Upstream:
                 owner.connections += 1
                 connection: socket.socket = self.request
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                with connection.makefile("rb") as reading:
-                    while (seen := receive(reading)) is not None:
-                        owner.seen.append(seen)
-                        try:
-                            for piece in owner.script(seen):
-                                connection.sendall(piece)
-                        except Hangup:
-                            return
-                        except OSError:
-                            owner.left.set()
-                            return
+                try:
+                    if owner.context is None:
+                        owner.serve(connection)
+                    else:
+                        with owner.context.wrap_socket(connection, server_side=True) as secured:
+                            owner.serve(secured)
+                except OSError:
+                    owner.left.set()
 
-        with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as listening:
-            listening.daemon_threads = True
-            listening.block_on_close = False
+        class Listening(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+            block_on_close = False
+            request_queue_size = 128  # of five, a sixth connection at once would wait a second for its next try
+
+        with Listening(("127.0.0.1", 0), Handler) as listening:
             thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
             thread.start()
             try:
-                yield f"http://127.0.0.1:{listening.server_address[1]}"
+                scheme = "http" if self.context is None else "https"
+                yield f"{scheme}://127.0.0.1:{listening.server_address[1]}"
             finally:
                 listening.shutdown()
                 thread.join()
+
+    def serve(self, connection: socket.socket) -> None:
+        """The requests of one connection, to its end. Raises `OSError` where the other side breaks it off."""
+        with connection.makefile("rb") as reading, suppress(Hangup):
+            while (seen := receive(reading)) is not None:
+                self.seen.append(seen)
+                for piece in self.script(seen):
+                    connection.sendall(piece)
 
 
 class Hangup(Exception):
@@ -173,33 +187,35 @@ class Running:
     """A proxy that runs."""
 
     proxy: Proxy
+    host: str
     port: int
     upstream: Upstream
     stopping: Callable[[], None] = field(repr=False)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def ask(self, path: str, body: Any = b"", method: str = "POST", **headers: str) -> Reply:
         """One request on a connection of its own, and the whole answer."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        named = {"host": f"127.0.0.1:{self.port}", "content-length": str(len(data)), **headers}
+        named = {"host": f"{self.host}:{self.port}", "content-length": str(len(data)), **headers}
         lines = [f"{method} {path} HTTP/1.1", *(f"{name.replace('_', '-')}: {text}" for name, text in named.items())]
         return self.raw("\r\n".join([*lines, "", ""]).encode() + data)
 
     def raw(self, data: bytes) -> Reply:
-        """These bytes, and what comes back for them."""
+        """These bytes, and what comes back for them: that may be before all of them are sent (RFC 9112, 9.5)."""
         with self.connect() as connection:
-            connection.sendall(data)
+            with suppress(ConnectionResetError, BrokenPipeError):
+                connection.sendall(data)
             return reply(connection)
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+        return socket.create_connection((self.host, self.port), timeout=PATIENCE)
 
     def settled(self) -> Any:
-        """The newest record, when nothing is under way any more."""
-        wait_until(lambda: self.proxy.active == 0)
+        """The newest record, when there is one and nothing is under way any more."""
+        wait_until(lambda: self.proxy.active == 0 and self.proxy.records.newest(1) != [])
         return self.proxy.records.newest(1)[-1]
 
 
@@ -218,20 +234,29 @@ class Reply:
 
 
 def reply(connection: socket.socket) -> Reply:
-    """The answer on a connection, read to its end. No answer at all is status 0."""
+    """The one answer on a connection, read to its end. No answer at all is status 0."""
+    return replies(connection, 1)[0]
+
+
+def replies(connection: socket.socket, count: int) -> list[Reply]:
+    """The answers to so many requests that were sent at once."""
     with connection.makefile("rb") as reading:
-        try:
-            line = reading.readline()
-        except ConnectionResetError:
-            line = b""
-        if not line:
-            return Reply(0, {}, b"", False)
-        named: dict[str, str] = {}
-        while (text := reading.readline()) not in (b"\r\n", b""):
-            name, _, value = text.decode("latin-1").partition(":")
-            named[name.lower()] = value.strip()
-        body, whole = _body(reading, named)
-        return Reply(int(line.split()[1]), named, body, whole)
+        return [_reply(reading) for _ in range(count)]
+
+
+def _reply(reading: Any) -> Reply:
+    try:
+        line = reading.readline()
+    except ConnectionResetError:
+        line = b""
+    if not line:
+        return Reply(0, {}, b"", False)
+    named: dict[str, str] = {}
+    while (text := reading.readline()) not in (b"\r\n", b""):
+        name, _, value = text.decode("latin-1").partition(":")
+        named[name.lower()] = value.strip()
+    body, whole = _body(reading, named)
+    return Reply(int(line.split()[1]), named, body, whole)
 
 
 def _body(reading: Any, headers: dict[str, str]) -> tuple[bytes, bool]:
@@ -271,7 +296,7 @@ def proxied(script: Script | Upstream | None = None, url: str | None = None, **f
 def running(config: Config, upstream: Upstream) -> Iterator[Running]:
     """The proxy on a free port. It is there at once: connections wait until it has started."""
     proxy = Proxy(config)
-    listening = server.listen("127.0.0.1", 0)
+    listening = server.listen(config.host, 0)
     serving = uvicorn.Server(server.settings(config, proxy))
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -280,7 +305,7 @@ def running(config: Config, upstream: Upstream) -> Iterator[Running]:
         serving.should_exit = True
 
     try:
-        yield Running(proxy, listening.getsockname()[1], upstream, stop)
+        yield Running(proxy, config.host, listening.getsockname()[1], upstream, stop)
     finally:
         wait_until(lambda: serving.started or not thread.is_alive())
         stop()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loopback import CHAT, Running, proxied, says, wait_until
+from loopback import CHAT, Running, proxied, says
 
 PATH = "/v1/chat/completions"
 
@@ -18,7 +18,7 @@ def turns(count: int) -> Any:
 
 
 def listed(running: Running, query: str = "") -> list[Any]:
-    wait_until(lambda: running.proxy.active == 0)
+    running.settled()
     found: list[Any] = running.ask(f"/_legato/api/requests{query}", method="GET").json["requests"]
     return found
 
@@ -83,6 +83,30 @@ def test_a_fold_is_named_in_header_and_record_and_breaks_the_prefix_it_says() ->
     assert broke == folded[1:]
 
 
+def test_the_header_counts_folds_that_only_clear_results_and_says_where_a_policy_has_none() -> None:
+    session: list[Any] = [{"role": "user", "content": "start"}]
+    fields: dict[str, Any] = {"profile": "openai", "window": 6_000, "max_output": 500, "calibrate": False}
+    said: dict[str, list[str]] = {"cache-friendly": [], "document": []}
+    with proxied(**fields) as running:
+        for turn in range(24):
+            call = {"id": f"c{turn}", "type": "function", "function": {"name": "read_file", "arguments": "{}"}}
+            session.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            session.append({"role": "tool", "tool_call_id": f"c{turn}", "content": "line " * 300})
+            for policy, headers in said.items():
+                reply = running.ask(PATH, {"model": "m", "messages": session}, x_legato_policy=policy)
+                cut = "SIZE" in reply.headers["x-legato-changes"]
+                headers.append(reply.headers["x-legato-fold"])
+                assert cut == (headers[-1] != "0")
+        cleared = next(record["changes"].keys() for record in listed(running) if record["folded"])
+    folds = said["cache-friendly"]
+    assert "1; now; kept=1" in folds
+    assert (
+        folds.index("1; now; kept=1") < folds.index("1") < folds.index(next(each for each in folds if each[0] == "2"))
+    )
+    assert set(said["document"]) == {"0", "each"}
+    assert cleared == {"SIZE001"}
+
+
 def test_the_ring_is_bounded_and_listed_from_where_one_was() -> None:
     with proxied(records=3) as running:
         for _ in range(5):
@@ -100,12 +124,10 @@ def test_the_ring_is_bounded_and_listed_from_where_one_was() -> None:
 def test_the_feed_sends_each_record_as_it_is_made_and_ends_with_the_server() -> None:
     with proxied() as running, running.connect() as connection, connection.makefile("rb") as reading:
         connection.sendall(b"GET /_legato/api/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        while not reading.readline().startswith(b": legato"):
-            pass
+        assert next(line for line in reading if line.startswith(b": legato"))
         running.ask(PATH, turns(1))
-        while not (line := reading.readline()).startswith(b"data: "):
-            pass
-        assert json.loads(line[6:])["path"] == PATH
+        told = next(line for line in reading if line.startswith(b"data: "))
+        assert json.loads(told[6:])["path"] == PATH
         running.stopping()
         reading.read()
 

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from legato.proxy import pages
+from legato.proxy.account import REASON, REASONS
 from legato.proxy.savings import Sent, saved
 from legato.replay.prices import price
 from legato.report import CODES
-from loopback import Running, proxied, says
+from loopback import Running, answer, proxied, says
 
 PATH = "/v1/chat/completions"
 FILES = sorted(file.name for file in (resources.files("legato.proxy") / "page").iterdir())
@@ -138,10 +139,59 @@ def test_totals_are_the_sums_over_the_records_and_outlive_the_ring() -> None:
         totals = found["totals"]
         assert totals["requests"] == 6
         assert totals["outcomes"] == {"untouched": 2, "governed": 2, "failed": 1, "passed": 1}
-        requests, times, tokens = totals["changes"]["PAIR001"]
+        requests, times, tokens, faults = totals["changes"]["PAIR001"]
         assert (requests, times, totals["mended"], totals["fitted"]) == (2, 2, 2, 0)
+        assert faults == totals["faults"] == 2
         assert totals["tokens_in"] + tokens == totals["tokens_out"]
         assert (found["active"], found["under_way"]) == (0, [])
+
+
+def test_an_error_that_was_prevented_counts_once_a_conversation() -> None:
+    user: Any = [{"role": "user", "content": text} for text in ("start", "a", "b", "c")]
+    later = {**ORPHAN, "tool_call_id": "y"}
+    requests = [
+        ([user[0], ORPHAN], {"PAIR001": 1}),
+        ([user[0], ORPHAN, user[1]], {}),
+        ([user[0], ORPHAN, user[1], later, user[2]], {"PAIR001": 1}),
+        ([user[0], ORPHAN, user[1], later, user[2], user[3]], {}),
+        ([{**user[0], "content": "another"}, ORPHAN], {"PAIR001": 1}),
+    ]
+    with proxied(profile="openai") as running:
+        for messages, new in requests:
+            running.ask(PATH, {"model": "m", "messages": messages})
+            assert running.settled().new == new
+        totals = running.proxy.records.totals
+        assert totals.changes["PAIR001"][::3] == (5, 3)
+        assert (totals.faults, totals.mended) == (3, 5)
+        assert b'legato_faults_total{code="PAIR001"} 3.0' in get(running, "/metrics").body
+
+
+def test_what_failed_all_the_same_counts_once_it_is_taken() -> None:
+    statuses = iter((429, 200, 200))
+    with proxied(lambda _: [answer({}, next(statuses))], profile="openai") as running:
+        found = []
+        for _ in range(3):
+            ask(running, ORPHAN)
+            found.append(running.settled().new)
+        assert found == [{}, {"PAIR001": 1}, {}]
+        assert running.proxy.records.totals.faults == 1
+
+
+def test_a_record_says_where_and_why_and_bounds_that() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    orphans = [{**ORPHAN, "tool_call_id": f"x{number}", "content": "secret"} for number in range(9)]
+    again = [orphans[0], orphans[0]]
+    with proxied(profile="openai") as running:
+        ask(running, {"role": "assistant", "content": None, "tool_calls": [call]}, *again, *orphans[1:])
+        (found,) = get(running, "/_legato/api/requests").json["requests"]
+        first, *others = found["reasons"]["PAIR001"]
+        assert first == ["[2..3]", "no call before it has the id 'x0'"]
+        assert len(others) == REASONS
+        assert others[-1] == ["", "3 more reasons"]
+        long = "n" * 1_000
+        ask(running, {"role": "assistant", "tool_calls": [{**call, "function": {"name": long, "arguments": "{}"}}]})
+        reasons = running.settled().reasons
+        assert max(len(why) for told in reasons.values() for _, why in told) == REASON
 
 
 def test_records_of_two_processes_are_told_apart() -> None:

@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -29,19 +30,21 @@ from loopback import (
 
 PATH = "/v1/chat/completions"
 PLAIN = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}
-HURRY = {"upstream_seconds": 0.3, "connect_seconds": 0.3, "read_seconds": 0.3, "header_seconds": 0.3}
+SHORT = 0.3
+"""Seconds of a limit that nothing but its end can meet in time."""
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+@contextmanager
+def nobody() -> Iterator[str]:
+    """An address that refuses connections: its port is taken, so that no one else gets it, and not listened at."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 def idle(running: Running) -> None:
     """Nothing is under way, and nothing is held."""
-    wait_until(lambda: running.proxy.active == 0)
+    running.settled()
     assert running.proxy.held == 0
 
 
@@ -49,11 +52,11 @@ def idle(running: Running) -> None:
 
 
 def test_an_upstream_that_is_down_is_a_502_in_the_shape_of_the_api() -> None:
-    with proxied(url=f"http://127.0.0.1:{free_port()}") as running:
+    with nobody() as address, proxied(url=address) as running:
         chat = running.ask(PATH, PLAIN)
         assert (chat.status, chat.headers["x-legato-error"]) == (502, "upstream-unreachable")
         assert chat.json["error"]["code"] == "upstream-unreachable"
-        assert running.settled().error == "upstream-unreachable"
+        assert (running.settled().error, running.settled().why) == ("upstream-unreachable", "Connection refused")
         messages = running.ask("/v1/messages", {**PLAIN, "max_tokens": 5})
         assert messages.json == {
             "type": "error",
@@ -72,7 +75,7 @@ def test_an_upstream_that_does_not_answer_is_a_504() -> None:
         done.wait(PATIENCE)
         yield answer(CHAT)
 
-    with proxied(script, limits=HURRY) as running:
+    with proxied(script, limits={"upstream_seconds": SHORT}) as running:
         found = running.ask(PATH, PLAIN)
         done.set()
         assert (found.status, found.headers["x-legato-error"]) == (504, "upstream-silent")
@@ -106,9 +109,13 @@ def test_a_stream_that_is_cut_is_cut_for_the_client_too(path: str) -> None:
             connection.sendall(request(PLAIN, path))
             seen = b""
             while said not in seen:
-                seen += connection.recv(1_000)
+                piece = connection.recv(1_000)
+                assert piece
+                seen += piece
             came.set()
-            assert not connection.recv(1_000).endswith(END)
+            while piece := connection.recv(1_000):
+                seen += piece
+            assert not seen.endswith(END)
         assert running.settled().error == "upstream-cut"
         idle(running)
 
@@ -120,10 +127,10 @@ def test_a_stream_that_falls_silent_ends() -> None:
         yield start() + chunk(b"data: 1\n\n")
         done.wait(PATIENCE)
 
-    with proxied(script, limits=HURRY) as running:
+    with proxied(script, limits={"upstream_seconds": 4}) as running:  # the start of the answer has to be faster
         found = running.ask(PATH, PLAIN)
         done.set()
-        assert not found.whole
+        assert (found.status, found.whole) == (200, False)
         assert running.settled().error == "upstream-silent"
 
 
@@ -183,6 +190,23 @@ def test_a_client_that_leaves_before_the_answer_ends_the_request_at_the_upstream
         idle(running)
 
 
+def test_a_client_that_leaves_with_a_second_request_in_line_ends_the_first_too() -> None:
+    asked, done = threading.Event(), threading.Event()
+
+    def script(_: Seen) -> Iterator[bytes]:
+        asked.set()
+        done.wait(PATIENCE)
+        yield answer(CHAT)
+
+    with proxied(script) as running:
+        with running.connect() as connection:
+            connection.sendall(request(PLAIN) * 2)
+            assert asked.wait(PATIENCE)
+        wait_until(lambda: running.proxy.active == 0)
+        assert running.proxy.records.newest(9)[0].outcome == "gone"
+        done.set()
+
+
 def test_a_slow_client_holds_the_upstream_back() -> None:
     sent = 0
 
@@ -202,11 +226,11 @@ def test_a_slow_client_holds_the_upstream_back() -> None:
             before = sent
             assert not threading.Event().wait(0.3)
         assert sent < 500
-        rest = 0
-        while piece := connection.recv(2**20):
-            rest += len(piece)
-            if piece.endswith(b"\r\n0\r\n\r\n"):
-                break
+        rest, end = 0, b""
+        while not end.endswith(b"\r\n" + END):
+            piece = connection.recv(2**20)
+            assert piece
+            rest, end = rest + len(piece), (end + piece)[-len(END) - 2 :]
         assert rest > 2_000 * 65_536
 
 
@@ -224,14 +248,14 @@ def test_half_a_body_reaches_nobody(path: str) -> None:
 
 @pytest.mark.parametrize("path", [PATH, "/v1/files"])
 def test_a_body_that_does_not_come_is_a_408(path: str) -> None:
-    with proxied(limits=HURRY) as running:
+    with proxied(limits={"read_seconds": SHORT}) as running:
         found = running.raw(f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{{".encode())
         assert found.status == 408
         idle(running)
 
 
 def test_headers_that_do_not_come_are_a_408_and_a_silent_connection_ends() -> None:
-    with proxied(limits=HURRY) as running:
+    with proxied(limits={"header_seconds": SHORT}) as running:
         assert running.raw(b"POST / HTTP/1.1\r\nhost: x\r\n").status == 408
         assert running.raw(b"").status == 408
 

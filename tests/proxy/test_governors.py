@@ -6,15 +6,16 @@ import json
 import os
 import signal
 import threading
-import time
 from multiprocessing import active_children
 from typing import Any
 
 import pytest
 
-from loopback import proxied
+from loopback import PATIENCE, proxied, wait_until
 
 PATH = "/v1/chat/completions"
+AMPLE = {"govern_seconds": PATIENCE}
+"""A process has to start first."""
 SMALL = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -34,41 +35,41 @@ def large(turns: int) -> Any:
 
 def test_what_is_governed_elsewhere_is_governed_alike() -> None:
     body = large(60)
-    with proxied(profile="openai", inline=10_000, processes=1, contents=True) as running:
+    with proxied(profile="openai", inline=10_000, processes=1, contents=True, limits=AMPLE) as running:
         there = running.ask(PATH, body)
         there_record, there_sent = running.settled(), running.upstream.seen[-1].body
     with proxied(profile="openai", contents=True) as running:
         here = running.ask(PATH, body)
         here_record, here_sent = running.settled(), running.upstream.seen[-1].body
-    assert there_sent == here_sent != json.dumps(body).encode()
     assert there.headers["x-legato-changes"] == here.headers["x-legato-changes"] == "PAIR001=1"
+    assert there_sent == here_sent != json.dumps(body).encode()
     assert there.headers["x-legato-tokens-out"] == here.headers["x-legato-tokens-out"]
     assert there_record.diff == here_record.diff != ""
     assert there_record.conversation == here_record.conversation
 
 
 def test_others_do_not_wait_for_a_large_request() -> None:
-    with proxied(profile="openai", inline=10_000, processes=1) as running:
+    with proxied(profile="openai", inline=10_000, processes=1, limits=AMPLE) as running:
         running.ask(PATH, large(30))  # the process is there
-        body = large(8_000)
-        done = threading.Event()
-
-        def ask() -> None:
-            assert running.ask(PATH, body).status == 200
-            done.set()
-
-        asking = threading.Thread(target=ask)
-        asking.start()
-        served = 0
-        while not done.is_set():
-            assert running.ask(PATH, SMALL).status == 200
-            served += 1
+        (child,) = active_children()
+        assert child.pid is not None
+        found: list[str] = []
+        asking = threading.Thread(target=lambda: found.append(running.ask(PATH, large(60)).headers["x-legato-changes"]))
+        os.kill(child.pid, signal.SIGSTOP)  # so it takes as long as is wanted
+        try:
+            asking.start()
+            wait_until(lambda: running.proxy.active == 1)
+            for _ in range(20):
+                assert running.ask(PATH, SMALL).status == 200
+            assert found == []
+        finally:
+            os.kill(child.pid, signal.SIGCONT)
         asking.join()
-        assert served > 20
+        assert found == ["PAIR001=1"]
 
 
 def test_a_process_that_is_killed_costs_the_governing_and_is_replaced() -> None:
-    with proxied(profile="openai", inline=10_000, processes=1) as running:
+    with proxied(profile="openai", inline=10_000, processes=1, limits=AMPLE) as running:
         body = large(30)
         assert running.ask(PATH, body).headers["x-legato-changes"] == "PAIR001=1"
         for child in active_children():
@@ -91,7 +92,7 @@ def test_governing_that_takes_too_long_is_given_up_and_its_process_ended() -> No
     assert_no_child_is_left()
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(20.0, "PAIR001=1"), (0.01, "governing took longer")])
+@pytest.mark.parametrize(("seconds", "said"), [(PATIENCE, "PAIR001=1"), (0.01, "governing took longer")])
 def test_of_many_at_once_each_is_answered_governed_or_as_it_came(seconds: float, said: str) -> None:
     with proxied(profile="openai", inline=10_000, processes=1, limits={"govern_seconds": seconds}) as running:
         found: list[str] = []
@@ -111,7 +112,4 @@ def test_of_many_at_once_each_is_answered_governed_or_as_it_came(seconds: float,
 
 
 def assert_no_child_is_left() -> None:
-    deadline = time.monotonic() + 10
-    while active_children():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: active_children() == [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import sys
 from typing import Any
 
 import pytest
@@ -115,7 +116,10 @@ def test_logs_say_what_was_done_and_nothing_that_was_said(caplog: pytest.LogCapt
     fields: list[Any] = [vars(record)["fields"] for record in caplog.records if record.getMessage() == "request"]
     assert [line["outcome"] for line in fields[:2]] == ["governed", "failed"]
     assert fields[0]["changes"] == {"PAIR001": 1}
-    assert fields[1]["error"] == "JSONDecodeError"
+    assert (fields[1]["error"], fields[1]["why"]) == (
+        "JSONDecodeError",
+        "no JSON: Unterminated string starting at 13",
+    )
     assert "secret" not in json.dumps(fields)
 
 
@@ -156,16 +160,20 @@ def test_a_refusal_can_be_wanted_where_governing_fails() -> None:
         gemini = running.ask("/v1beta/models/g:generateContent", {"contents": 3})
         assert (gemini.status, gemini.json["error"]["code"]) == (422, 422)
         assert running.upstream.seen == []
-        assert running.settled().outcome == "refused"
+        record = running.settled()
+        assert (record.outcome, record.error) == ("refused", "not-governed")
+        assert record.why == "WireError: contents: must be a list, not a number"
 
 
 def test_the_port_is_free_again_at_once() -> None:
-    with proxied() as running:
+    # Where there is one, an address that nobody else has: on the usual one another test may take the port meanwhile.
+    host = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
+    with proxied(host=host) as running:
         port = running.port
         running.ask(PATH, PLAIN)
     with socket.socket() as again:
         again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        again.bind(("127.0.0.1", port))
+        again.bind((host, port))
 
 
 def test_json_that_is_nested_without_end_is_a_400() -> None:

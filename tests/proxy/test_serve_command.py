@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from loopback import CHAT, END, PATIENCE, Seen, Upstream, chunk, events, says, start
+from loopback import CHAT, END, PATIENCE, Seen, Upstream, chunk, events, says, start, wait_until
 
 PLAIN = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}
 
@@ -49,23 +49,33 @@ class Process:
     def stop(self, sign: int = signal.SIGTERM) -> int:
         self.process.send_signal(sign)
         code = self.process.wait(PATIENCE)
-        self.reading.join()
+        self.read_to_the_end()
         return code
+
+    def read_to_the_end(self) -> None:
+        """The log ends when none of its processes is left."""
+        self.reading.join(PATIENCE)
+        assert not self.reading.is_alive(), "a process is left that writes the log"
+
+
+@contextmanager
+def before(address: str, *arguments: str) -> Iterator[Process]:
+    process = Process("--upstream", address, "--port", "0", *arguments)
+    try:
+        yield process
+    finally:
+        if process.process.poll() is None:
+            process.process.kill()
+            process.process.wait()
+        process.read_to_the_end()
+        assert process.process.stderr is not None
+        process.process.stderr.close()
 
 
 @contextmanager
 def served(script: Any, *arguments: str) -> Iterator[Process]:
-    with Upstream(script).serving() as address:
-        process = Process("--upstream", address, "--port", "0", *arguments)
-        try:
-            yield process
-        finally:
-            if process.process.poll() is None:
-                process.process.kill()
-                process.process.wait()
-            process.reading.join()
-            assert process.process.stderr is not None
-            process.process.stderr.close()
+    with Upstream(script).serving() as address, before(address, *arguments) as process:
+        yield process
 
 
 def test_it_serves_logs_a_line_a_request_and_stops_with_zero() -> None:
@@ -92,10 +102,8 @@ def test_a_stream_that_is_under_way_is_finished_before_it_stops() -> None:
         )
         assert asked.wait(PATIENCE)
         process.process.send_signal(signal.SIGTERM)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.process.wait(0.5)
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", process.port), timeout=PATIENCE)
+        wait_until(lambda: not takes_connections(process.port))
+        assert process.process.poll() is None
         go_on.set()
         received = b""
         while piece := client.recv(4_096):
@@ -105,11 +113,25 @@ def test_a_stream_that_is_under_way_is_finished_before_it_stops() -> None:
         assert process.process.wait(PATIENCE) == 0
 
 
+def takes_connections(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+    except (ConnectionRefusedError, ConnectionResetError):  # reset: it was waiting to be taken
+        return False
+    return True
+
+
 def test_several_workers_share_a_port_and_nothing_else() -> None:
     with served(says(), "--workers", "2", "--profile", "openai") as process:
         answers = [process.ask() for _ in range(12)]
         assert {status for status, _ in answers} == {200}
         assert process.stop() == 0
+
+
+def test_workers_end_with_the_process_that_started_them_however_it_ends() -> None:
+    with served(says(), "--workers", "2") as process:
+        assert process.ask()[0] == 200
+        assert process.stop(signal.SIGKILL) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(

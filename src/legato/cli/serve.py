@@ -23,8 +23,8 @@ Gemini's generateContent and streamGenerateContent. All else passes through.
   legato serve --upstream http://127.0.0.1:8080 --profile llama.cpp --window 8192
   legato serve --config legato.toml
 
-Keys pass through: they are neither stored nor logged. What is going on is shown at
-/_legato/api/requests and /metrics. docs/proxy.md explains the TOML file.
+Keys pass through: they are neither stored nor logged. What is going on is shown in a
+browser at /_legato/, and to Prometheus at /metrics. docs/proxy.md explains the TOML file.
 
 exit code: 0 stopped, 2 cannot start"""
 
@@ -39,6 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--window", type=int, metavar="N", help="tokens of input and output together")
     parser.add_argument("--max-output", type=int, metavar="N", help="tokens kept free for the answer")
     parser.add_argument("--policy", metavar="NAME", help=f"{', '.join(PRESETS)}, off, or one of the file's")
+    parser.add_argument("--ca", metavar="FILE", help="certificates (PEM) to trust upstreams by, besides the system's")
     parser.add_argument("--workers", type=int, metavar="N", help="processes that serve (1)")
     parser.add_argument(
         "--on-failure", choices=("pass", "refuse"), help="what becomes of a request that cannot be governed (pass)"
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         raise Failure(f"the proxy needs {problem.name}: pip install 'legato[proxy]'") from None
     fields: dict[str, Any] = {
         name: value
-        for name in ("host", "port", "policy", "workers", "on_failure", "contents")
+        for name in ("host", "port", "policy", "ca", "workers", "on_failure", "contents")
         if (value := getattr(options, name)) is not None
     }
     stated = ("profile", "window", "max_output")
@@ -70,6 +71,8 @@ def run(options: argparse.Namespace) -> int:
     listening = server.listen(found.host, found.port)
     if sys.stderr.isatty():
         host, port = listening.getsockname()[:2]
-        sys.stderr.write(f"legato: http://{f'[{host}]' if ':' in host else host}:{port} -> {found.upstream[0].url}\n")
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        upstreams = ", ".join(upstream.url for upstream in found.upstream)
+        sys.stderr.write(f"legato: {url} -> {upstreams}; what goes on: {url}/_legato/\n")
     server.run(found, listening)
     return 0

@@ -31,7 +31,7 @@ class Proxy:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.tokens = config.tokens
-        self.client = Client(config.limits)
+        self.client = Client(config.limits, config.ca)
         self.governors = Governors(config)
         self.learnt = Learnt()
         self.records = Records(config.records)
@@ -91,7 +91,7 @@ class Proxy:
             await exchange.run(pass_through if found is None else partial(serve, api=found[0], model=found[1]))
         except Refusal as refusal:
             record = exchange.record
-            record.status, record.error = refusal.status, refusal.code
+            record.status, record.error, record.why = refusal.status, refusal.code, refusal.why
             if not refusal.code.startswith("upstream-"):
                 record.outcome = "refused"
             status, start, body = answer(refusal, "openai" if found is None else found[0].errors)
@@ -114,6 +114,6 @@ class Proxy:
 
     def _finish(self, exchange: Exchange) -> None:
         record: Record = exchange.record
-        self.records.add(record, exchange.prints)
+        self.records.add(record, exchange.prints, exchange.account.faults if exchange.account is not None else ())
         self.metrics.count(record)
         logs.finished(record)

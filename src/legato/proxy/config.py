@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import ssl
 import tomllib
 from functools import cache
 from importlib import resources
@@ -77,6 +78,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     on_failure: Literal["pass", "refuse"] = "pass"
     calibrate: bool = True
     tokens_env: str | None = None
+    ca: str | None = None
+    """A file with certificates (PEM) that upstreams may be signed with, besides those that the system trusts."""
     hosts: tuple[str, ...] = ()
     """Names besides loopback's under which browsers may ask for `/_legato/` and `/metrics`."""
     contents: bool = False
@@ -101,6 +104,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         for upstream in self.upstream:
             _verify(upstream)
             self.policy_of(upstream)
+        if self.ca is not None:
+            _verify_ca(self.ca)
         names = [upstream.label for upstream in self.upstream]
         if len(set(names)) < len(names):
             raise PolicyError(f"upstreams need names that differ: {', '.join(names)}")
@@ -177,6 +182,15 @@ def _hosts() -> dict[str, str]:
     stated = tomllib.loads(resources.files(__package__).joinpath("hosts.toml").read_text(encoding="utf-8"))
     found: dict[str, str] = stated["hosts"]
     return found
+
+
+def _verify_ca(file: str) -> None:
+    try:
+        ssl.create_default_context(cafile=file)
+    except (ssl.SSLError, ValueError) as problem:
+        raise PolicyError(f"ca: {file}: no certificate in PEM") from problem
+    except OSError as problem:
+        raise PolicyError(f"ca: {file}: {problem.strerror}") from problem
 
 
 def _verify(upstream: Upstream) -> None:

@@ -17,6 +17,7 @@ import legato
 from legato import Calibration, Governed, Overflow, Policy
 from legato.errors import GovernanceError, WireError
 from legato.messages import Json
+from legato.proxy.account import Account, account
 from legato.proxy.sessions import Sessions
 from legato.session import UNSEEN
 from legato.wire import codec, limits
@@ -43,21 +44,6 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """The limit of output to ask for instead of the request's own."""
     contents: bool = False
     """Whether the decision is to hold what was changed, word for word."""
-
-
-class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done, in numbers. `changes`: by code how many, and the tokens they brought or saved."""
-
-    tokens_in: int = 0
-    tokens_out: int = 0
-    budget: int | None = None
-    counted: int = 0
-    factor: float = 1.0
-    changes: dict[str, tuple[int, int]] = {}
-    folds: int = 0
-    kept: int | None = None
-    """If this very request was folded: up to which of its messages the prefix is what was sent before."""
-    diff: str | None = None
 
 
 Prints = tuple[tuple[int, int], ...]
@@ -98,7 +84,7 @@ class Verdict:
         """What was done; None where nothing was governed."""
         if self._governed is not None and self.decision.account is None:
             try:
-                found = _account(self._governed, self._contents)
+                found = account(self._governed, self._contents)
             except (*FAULTS, GovernanceError):
                 return None
             self.decision = msgspec.structs.replace(self.decision, account=found)
@@ -231,26 +217,6 @@ def _govern(payload: Json, ask: Ask, policy: Policy) -> Governed:
     )
 
 
-def _account(governed: Governed, contents: bool) -> Account:
-    report = governed.report
-    changes: dict[str, tuple[int, int]] = {}
-    for change in report.changes:
-        times, tokens = changes.get(change.code, (0, 0))
-        changes[change.code] = (times + 1, tokens + change.tokens)
-    now = next((fold for fold in report.folds if fold.at is None), None)
-    return Account(
-        tokens_in=report.tokens_in,
-        tokens_out=report.tokens_out,
-        budget=report.budget,
-        counted=report.counted,
-        factor=report.factor,
-        changes=changes,
-        folds=len(report.folds),
-        kept=None if now is None else now.kept,
-        diff=report.diff() if contents else None,
-    )
-
-
 def _prints(governed: Governed) -> Prints:
     body, messages = governed.body, governed.messages
     head = {key: value for key, value in body.items() if value is not messages} if isinstance(body, dict) else {}
@@ -274,5 +240,6 @@ def _failed(model: str, problem: Exception, words: str, fault: str = "") -> Verd
 
 def _unread(problem: ValueError) -> str:
     """Why a body is no JSON, in words that quote nothing of it."""
-    where = f"{problem.msg} at {problem.pos}" if isinstance(problem, json.JSONDecodeError) else type(problem).__name__
-    return f"no JSON: {where}"
+    if not isinstance(problem, json.JSONDecodeError):
+        return f"no JSON: {type(problem).__name__}"
+    return f"no JSON: {problem.msg.removesuffix(' at')} at {problem.pos}"

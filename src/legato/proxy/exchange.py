@@ -8,9 +8,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from legato.proxy import bodies, headers, routes
+from legato.proxy.account import Account
 from legato.proxy.bodies import Message, Receive, Send
 from legato.proxy.config import Upstream
-from legato.proxy.core import Account, Decision, Prints
+from legato.proxy.core import Decision, Prints
 from legato.proxy.records import Record
 from legato.proxy.refusals import Refusal
 from legato.proxy.stream import Renamer, Tap
@@ -144,7 +145,9 @@ class Exchange:
             await self._send({"type": "http.response.body", "body": b"" if renamer is None else renamer.end()})
         except (UpstreamError, bodies.Unreadable) as problem:
             # Only a connection that breaks off can tell the client that what it has is not the whole answer.
-            record.error = problem.code if isinstance(problem, UpstreamError) else "answer-unreadable"
+            record.error = "answer-unreadable"
+            if isinstance(problem, UpstreamError):
+                record.error, record.why = problem.code, problem.why
         except TimeoutError:
             record.error = "client-slow"
         finally:
@@ -174,7 +177,7 @@ class Exchange:
         elif self._slow:
             raise Refusal(408, "body-too-slow", "the body did not come in time")
         else:
-            raise Refusal(problem.status, problem.code, problem.message)
+            raise Refusal(problem.status, problem.code, problem.message, problem.why)
 
 
 async def pass_through(exchange: Exchange) -> None:

@@ -9,17 +9,21 @@ from time import monotonic, perf_counter
 
 from legato import overflow
 from legato.errors import GovernanceError
-from legato.proxy import bodies, headers, logs, routes
+from legato.proxy import bodies, headers, logs, opening, routes
+from legato.proxy.account import Account
 from legato.proxy.config import Upstream, profile_of
-from legato.proxy.core import NESTING, Account, Ask, Decision, Verdict, is_smaller, shrink
+from legato.proxy.core import NESTING, Ask, Decision, Verdict, is_smaller, shrink
 from legato.proxy.exchange import Exchange
 from legato.proxy.refusals import Refusal
 from legato.proxy.upstream import Answer, UpstreamError
+from legato.rules import RULES
 
 ERROR = 2**20
 """Bytes of an error that are read to see whether it says "too long"."""
 OTHERWISE = frozenset((401, 403, 404, 405, 407, 408))
 """Statuses of errors that never say so."""
+WHY = 200
+"""Characters of a reason that records hold."""
 SOON = 0.002
 """Seconds after which the account of a request is made, while its answer is waited for."""
 
@@ -96,10 +100,11 @@ def _note(exchange: Exchange, decision: Decision) -> None:
         raise Refusal(400, "nested-too-deeply", NESTING)
     if decision.failure:
         record.outcome, record.error = "failed", decision.kind
+        record.why = decision.failure.removeprefix(f"{decision.kind}: ")[:WHY]
         if decision.fault:
             logs.say("fault", logging.ERROR, where=decision.fault)
         if exchange.config.on_failure == "refuse":
-            raise Refusal(422, "not-governed", headers.reason(decision.failure))
+            raise Refusal(422, "not-governed", headers.reason(decision.failure), decision.failure[:WHY])
 
 
 def _failed(words: str, kind: str) -> Verdict:
@@ -125,7 +130,7 @@ async def _exchanged(exchange: Exchange, url: str, raw: bytes, ask: Ask | None, 
         record.take(exchange.account)
     decision = verdict.decision
     try:
-        if ask is not None and decision.account is not None and answer.status >= 400:
+        if ask is not None:
             answer, verdict = await _retried(exchange, url, answer, ask, verdict)
             decision = verdict.decision
     except BaseException:
@@ -174,13 +179,10 @@ async def _retried(exchange: Exchange, url: str, answer: Answer, ask: Ask, verdi
     """If the answer says "too long": the one to a smaller request, if that is taken. Else the answer as it is."""
     proxy, decision = exchange.proxy, verdict.decision
     account = decision.account
-    if account is None or decision.unseen or answer.status in OTHERWISE or not await answer.start(ERROR):
+    if account is None or decision.unseen or answer.status in OTHERWISE:
         return answer, verdict
-    try:
-        said = bodies.inflate(answer.read, answer.header("content-encoding"), ERROR)
-    except (bodies.TooLarge, bodies.Unreadable):
-        return answer, verdict
-    refused = overflow(answer.status, said)
+    said = await _error(answer)
+    refused = None if said is None else overflow(answer.status, said)
     if refused is None:
         return answer, verdict
     if exchange.config.calibrate:
@@ -190,18 +192,44 @@ async def _retried(exchange: Exchange, url: str, answer: Answer, ask: Ask, verdi
     again.account()
     if not is_smaller(again.decision, account, smaller):
         return answer, verdict
-    try:
-        second = await _sent(exchange, url, b"", again)
-    except UpstreamError:
-        return answer, verdict
     exchange.record.retried = True
-    if second.status >= 400:
-        second.close()
+    second = await _taken(exchange, url, again)
+    if second is None:
         return answer, verdict
     answer.close()
     exchange.account = again.decision.account
     exchange.record.outcome = "governed"
     return second, again
+
+
+async def _taken(exchange: Exchange, url: str, again: Verdict) -> Answer | None:
+    """The answer to the smaller request; None if that too comes to nothing."""
+    try:
+        answer = await _sent(exchange, url, b"", again)
+    except UpstreamError:
+        return None
+    try:
+        if await _error(answer) is None:
+            return answer
+    except UpstreamError:
+        pass
+    except BaseException:
+        answer.close()
+        raise
+    answer.close()
+    return None
+
+
+async def _error(answer: Answer) -> bytes | None:
+    """What is wrong, as far as the upstream says it readably; None if nothing is. Raises `UpstreamError`."""
+    if answer.status < 400:
+        return await opening.error(answer) if opening.is_stream(answer) else None
+    if not await answer.start(ERROR):
+        return b"?"
+    try:
+        return bodies.inflate(answer.read, answer.header("content-encoding"), ERROR)
+    except (bodies.TooLarge, bodies.Unreadable):
+        return b"?"
 
 
 def _added(decision: Decision, account: Account | None, retried: bool) -> list[tuple[str, str]]:
@@ -211,7 +239,9 @@ def _added(decision: Decision, account: Account | None, retried: bool) -> list[t
     if account is None:
         return []
     changes = ", ".join(f"{code}={times}" for code, (times, _) in sorted(account.changes.items()))
-    fold = f"{account.folds}" + ("" if account.kept is None else f"; now; kept={account.kept}")
+    fold = str(account.folds) if account.kept is None else f"{account.folds}; now; kept={account.kept}"
+    if not account.folds and any(code not in RULES for code in account.changes):
+        fold = "each"
     added = [
         ("x-legato-changes", changes or "none"),
         ("x-legato-tokens-in", str(account.tokens_in)),

@@ -9,8 +9,10 @@ import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from multiprocessing import get_context, parent_process
-from multiprocessing.queues import SimpleQueue
+from multiprocessing import parent_process
+from multiprocessing.context import SpawnContext, SpawnProcess
+from time import monotonic
+from typing import Any
 
 from legato import profiles
 from legato.errors import GovernanceError
@@ -19,9 +21,20 @@ from legato.proxy.core import Ask, Decision, Verdict, judge
 from legato.proxy.sessions import Sessions
 from legato.tokens import counter
 
-SPAWN = get_context("spawn")
 SESSIONS = Sessions(0)
 """What a process that governs remembers, and no other."""
+
+
+class Context(SpawnContext):
+    """Starts processes, and knows them: a pool does not say which are its own, least of all while they start."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.processes: list[SpawnProcess] = []
+
+    def Process(self, *arguments: Any, **named: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
+        self.processes.append(SpawnProcess(*arguments, **named))
+        return self.processes[-1]
 
 
 class Governors:
@@ -35,7 +48,7 @@ class Governors:
         names = [profile_of(upstream) for upstream in config.upstream]
         self._encodings = sorted({profiles.get(name or "portable").encoding for name in names})
         self._pool: ProcessPoolExecutor | None = None
-        self._started: SimpleQueue[int] | None = None
+        self._context = Context()
 
     def open(self) -> None:
         """Loads what counts, so that the first request does not wait for it. Processes start when they are needed."""
@@ -50,25 +63,23 @@ class Governors:
         if self._processes == 0 or len(ask.body) <= self._inline:
             return judge(ask, self._sessions)
         if self._pool is None:
-            self._started = SPAWN.SimpleQueue()
+            self._context = Context()
             self._pool = ProcessPoolExecutor(
-                self._processes,
-                SPAWN,
-                initializer=begin,
-                initargs=(self._encodings, self._started, self._sessions.most),
+                self._processes, self._context, initializer=begin, initargs=(self._encodings, self._sessions.most)
             )
         pool = self._pool
         try:
-            job = pool.submit(decide, ask)
+            job = pool.submit(decide, ask, monotonic() + self._seconds)
         except BrokenProcessPool:
             return self._ended(ask, pool)
         waiting = asyncio.wrap_future(job)
+        waiting.add_done_callback(_forget)
         await asyncio.wait((waiting,), timeout=self._seconds)
         if not waiting.done():
-            if not job.cancel():  # it was not only waiting for its turn: what runs so long never ends
+            # It is not cancelled: the pool of Python 3.11 does not get over that when a process ends.
+            if job.running():  # it was not only waiting for its turn: what runs so long never ends
                 self._replace(pool)
-            waiting.cancel()
-            return _failed(ask, f"governing took longer than {self._seconds:g} seconds", "Timeout")
+            return late(ask, self._seconds)
         if waiting.cancelled() or isinstance(waiting.exception(), BrokenProcessPool):
             return self._ended(ask, pool)
         return Verdict(waiting.result())
@@ -84,12 +95,10 @@ class Governors:
             self._end(pool)
 
     def _end(self, pool: ProcessPoolExecutor | None) -> None:
-        if pool is not None and self._started is not None:
+        if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
-            while not self._started.empty():
-                with suppress(ProcessLookupError):
-                    os.kill(self._started.get(), signal.SIGTERM)
-            self._started.close()
+            for process in self._context.processes:
+                process.terminate()
 
 
 def prepare(encodings: list[str]) -> None:
@@ -99,18 +108,17 @@ def prepare(encodings: list[str]) -> None:
             counter(encoding)("legato")
 
 
-def begin(encodings: list[str], started: SimpleQueue[int], remembered: int) -> None:
+def begin(encodings: list[str], remembered: int) -> None:
     """What a process does first. It ends with its parent, however that ends; Ctrl+C is its parent's business."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    started.put(os.getpid())
     SESSIONS.most = remembered
     threading.Thread(target=_end_with_parent, daemon=True).start()
     prepare(encodings)
 
 
-def decide(ask: Ask) -> Decision:
-    """The whole judgement as one value, in such a process."""
-    verdict = judge(ask, SESSIONS)
+def decide(ask: Ask, until: float) -> Decision:
+    """The whole judgement as one value, in such a process. After `until` (`monotonic`) nobody waits for it any more."""
+    verdict = judge(ask, SESSIONS) if monotonic() < until else late(ask, 0)
     verdict.account()
     verdict.prints()
     return verdict.decision
@@ -121,6 +129,16 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(0)
+
+
+def late(ask: Ask, seconds: float) -> Verdict:
+    return _failed(ask, f"governing took longer than {seconds:g} seconds", "Timeout")
+
+
+def _forget(waiting: asyncio.Future[Decision]) -> None:
+    """What became of a job that nobody waits for any more is nobody's concern."""
+    if not waiting.cancelled():
+        waiting.exception()
 
 
 def _failed(ask: Ask, words: str, kind: str) -> Verdict:

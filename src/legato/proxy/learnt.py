@@ -7,7 +7,7 @@ from collections import OrderedDict
 import msgspec
 
 from legato import Calibration, Overflow
-from legato.proxy.core import Account
+from legato.proxy.account import Account
 
 HELD = 1_024
 """Models that are remembered."""

@@ -13,7 +13,9 @@ from legato.proxy.records import Record
 
 LOG = logging.getLogger("legato.proxy")
 
-LEFT_OUT = frozenset(("time", "diff", "bytes_in", "bytes_out"))
+LEFT_OUT = frozenset(("time", "diff", "reasons", "bytes_in", "bytes_out"))
+PLACES = {"governing": 3, "first_byte": 3, "milliseconds": 3, "saved": 6, "prefix_kept": 6}
+"""Decimal places that are worth reading."""
 
 
 class Lines(logging.Formatter):
@@ -46,7 +48,9 @@ def finished(record: Record) -> None:
         return
     whole = msgspec.to_builtins(record)
     fields = {key: value for key, value in whole.items() if key not in LEFT_OUT and value not in ("", None, {}, False)}
-    fields["changes"] = {code: times for code, (times, _) in record.changes.items()}
+    fields |= {key: round(fields[key], places) for key, places in PLACES.items() if key in fields}
+    if record.changes:
+        fields["changes"] = {code: times for code, (times, _) in record.changes.items()}
     LOG.log(level, "request", extra={"fields": fields})
 
 

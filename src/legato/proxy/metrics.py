@@ -28,6 +28,9 @@ class Metrics:
             "legato_requests_total", "Requests.", ("upstream", "api", "outcome", "status"), registry=registry
         )
         self.changes = Counter("legato_changes_total", "Changes to requests, by rule.", ("code",), registry=registry)
+        self.faults = Counter(
+            "legato_faults_total", "Faults that were mended, each once a conversation.", ("code",), registry=registry
+        )
         self.tokens = Counter(
             "legato_tokens_total", "Tokens of governed requests: in, out, and reported.", ("side",), registry=registry
         )
@@ -51,6 +54,8 @@ class Metrics:
             self.governing.observe(record.governing / 1_000)
         for code, (times, _) in record.changes.items():
             self.changes.labels(code).inc(times)
+        for code, times in record.new.items():
+            self.faults.labels(code).inc(times)
         for side, tokens in (("in", record.tokens_in), ("out", record.tokens_out), ("reported", record.reported)):
             if tokens:
                 self.tokens.labels(side).inc(tokens)

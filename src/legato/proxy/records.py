@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import msgspec
 
-from legato.proxy.core import Account, Prints, kept
+from legato.proxy.account import Account, Faults, Reasons
+from legato.proxy.core import Prints, kept
 from legato.proxy.savings import Sent, saved
 from legato.proxy.totals import Totals
 from legato.replay.prices import models, price
@@ -29,7 +30,8 @@ class Record(msgspec.Struct, kw_only=True):
 
     `outcome`: `untouched` (the very bytes), `governed`, `passed` (not ours to govern), `failed` (could not be governed,
     the original was sent), `refused` (by the proxy), `gone` (the client went away). `changes`: by code how many and
-    their tokens. `prefix_kept`: the share of the conversation's last request that begins this one.
+    their tokens, `reasons` where and why, `new` how many of them the conversation's last request had not yet.
+    `prefix_kept`: the share of that which begins this one.
     """
 
     id: int
@@ -54,6 +56,9 @@ class Record(msgspec.Struct, kw_only=True):
     reported: int | None = None
     """What the provider says came in."""
     changes: dict[str, tuple[int, int]] = {}
+    reasons: Reasons = {}
+    new: dict[str, int] = {}
+    """Of what the provider would have refused only."""
     folds: int = 0
     folded: bool = False
     prefix_kept: float | None = None
@@ -62,6 +67,8 @@ class Record(msgspec.Struct, kw_only=True):
     retried: bool = False
     """A refusal for length was answered with a smaller request."""
     error: str = ""
+    why: str = ""
+    """Of an error: what the system says of the upstream, or why the request could not be governed."""
     governing: float = 0.0
     first_byte: float = 0.0
     milliseconds: float = 0.0
@@ -71,8 +78,16 @@ class Record(msgspec.Struct, kw_only=True):
         """What was done, into the record."""
         if account is not None:
             self.tokens_in, self.tokens_out, self.budget = account.tokens_in, account.tokens_out, account.budget
-            self.changes, self.diff = account.changes, account.diff
+            self.changes, self.reasons, self.diff = account.changes, account.reasons, account.diff
             self.folds, self.folded = account.folds, account.kept is not None
+
+
+class Last(msgspec.Struct, frozen=True, kw_only=True):
+    """What is remembered of a conversation's last request."""
+
+    prints: Prints = ()
+    sent: Sent | None = None
+    faults: Faults = ()
 
 
 class Records:
@@ -88,7 +103,7 @@ class Records:
         self.under_way: dict[int, Record] = {}
         self._ring: deque[Record] = deque(maxlen=most)
         self._readers: set[asyncio.Queue[Record]] = set()
-        self._sent: OrderedDict[str, tuple[Prints, Sent]] = OrderedDict()
+        self._last: OrderedDict[str, Last] = OrderedDict()
         self._number = 0
         models()  # the price list is read now, and not while a request waits
 
@@ -99,26 +114,31 @@ class Records:
         self.under_way[record.id] = record
         return record
 
-    def add(self, record: Record, prints: Prints = ()) -> None:
-        """Shows a finished record to whoever looks. `prints` are those of what was sent."""
+    def add(self, record: Record, prints: Prints = (), faults: Faults = ()) -> None:
+        """Shows a finished record to whoever looks. `prints` are those of what was sent, `faults` what was mended."""
         self.under_way.pop(record.id, None)
-        self.totals.add(record, self._compare(record, prints) if prints else 0)
+        self.totals.add(record, self._compare(record, prints, faults) if prints else 0)
         self._ring.append(record)
         for queue in self._readers:
             if not queue.full():
                 queue.put_nowait(record)
 
-    def _compare(self, record: Record, prints: Prints) -> int:
+    def _compare(self, record: Record, prints: Prints, faults: Faults) -> int:
         """Sets what hangs on the conversation's last request. Returns the tokens that one sent."""
         now = Sent(record.time, record.tokens_in or 0, record.tokens_out or 0)
-        earlier, before = self._sent.pop(record.conversation, ((), None))
-        record.prefix_kept = kept(earlier, prints)
+        last = self._last.pop(record.conversation, None) or Last()
+        before = last.sent
+        record.prefix_kept = kept(last.prints, prints)
+        if record.status < 400:
+            record.new = dict(Counter(code for code, _ in (Counter(faults) - Counter(last.faults)).elements()))
+        else:
+            faults = last.faults  # what came of it was an error all the same: it counts when one is taken
         known = price(record.model) if record.status < 300 and record.api != "count_tokens" else None
         if known is not None and record.tokens_out is not None:
             record.saved = saved(now, before, record.prefix_kept, known)
-        self._sent[record.conversation] = (prints, now)
-        if len(self._sent) > CONVERSATIONS:
-            self._sent.popitem(last=False)
+        self._last[record.conversation] = Last(prints=prints, sent=now, faults=faults)
+        if len(self._last) > CONVERSATIONS:
+            self._last.popitem(last=False)
         return 0 if before is None else before.tokens_out
 
     def newest(self, limit: int, after: int = 0) -> list[Record]:

@@ -9,13 +9,14 @@ import msgspec
 
 
 class Refusal(Exception):
-    """Why a request is not served. `code` is a name that stays, `status` the HTTP status."""
+    """Why a request is not served. `code` is a name that stays, `status` the HTTP status, `why` the operator's."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, code: str, message: str, why: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
+        self.why = why
 
 
 class Shape(msgspec.Struct, frozen=True):

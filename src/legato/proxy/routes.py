@@ -59,7 +59,7 @@ SIGNED = b"AWS4-"
 def api_of(method: str, path: str, authorization: bytes) -> tuple[Api, str] | None:
     """The governed endpoint that a path is, and the model it names (empty: none); None: it passes through."""
     if method == "POST" and not authorization.startswith(SIGNED):
-        path = unquote(path) if "%3A" in path.upper() else path
+        path = (unquote(path) if "%3A" in path.upper() else path).rstrip("/")
         for api in APIS:
             match = api.path.fullmatch(path)
             if match:
@@ -87,11 +87,6 @@ def choose(upstreams: Sequence[Upstream], path: str, model: str) -> tuple[Upstre
         if upstream.models and _matches(model, upstream):
             return upstream, path
     return next(((upstream, path) for upstream in others if not upstream.models), None)
-
-
-def needs_model(upstreams: Sequence[Upstream]) -> bool:
-    """Whether the body has to be looked into before it is known where a request goes."""
-    return any(upstream.models for upstream in upstreams)
 
 
 def model_in(body: bytes) -> str:

@@ -13,16 +13,18 @@ if TYPE_CHECKING:
 
 
 class Totals(msgspec.Struct, kw_only=True):
-    """Sums over all requests. `changes`: by code in how many requests, how many changes, and their tokens.
+    """Sums over all requests. `changes`: by code in how many requests, how many changes, their tokens, and faults.
 
-    `mended`: requests that broke a rule and were taken; `fitted`: those that were made smaller. `kept` of `repeated`
-    tokens, those that a conversation had sent before, began its next request again. `saved` is dollars, over the
-    `priced` requests, whose model has a known price.
+    A fault that is found again in every later request of its conversation is one; `faults` is the sum. `mended`:
+    requests that had any and were taken; `fitted`: those that were made smaller. `kept` of `repeated` tokens, which a
+    conversation had sent before, began its next request again. `saved` is dollars, over the `priced` requests, whose
+    model has a known price.
     """
 
     requests: int = 0
     outcomes: dict[str, int] = {}
-    changes: dict[str, tuple[int, int, int]] = {}
+    changes: dict[str, tuple[int, int, int, int]] = {}
+    faults: int = 0
     mended: int = 0
     fitted: int = 0
     tokens_in: int = 0
@@ -39,8 +41,10 @@ class Totals(msgspec.Struct, kw_only=True):
         self.requests += 1
         self.outcomes[record.outcome] = self.outcomes.get(record.outcome, 0) + 1
         for code, (times, tokens) in record.changes.items():
-            requests, all_times, all_tokens = self.changes.get(code, (0, 0, 0))
-            self.changes[code] = (requests + 1, all_times + times, all_tokens + tokens)
+            requests, all_times, all_tokens, faults = self.changes.get(code, (0, 0, 0, 0))
+            faults += record.new.get(code, 0)
+            self.changes[code] = (requests + 1, all_times + times, all_tokens + tokens, faults)
+        self.faults += sum(record.new.values())
         self.mended += record.status < 400 and any(code in RULES for code in record.changes)
         self.fitted += any(code not in RULES for code in record.changes)
         self.tokens_in += record.tokens_in or 0

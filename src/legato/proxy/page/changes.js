@@ -3,9 +3,12 @@
 import { code, el, find } from "./dom.js";
 import { many, short, whole } from "./format.js";
 
-function row([each, [requests, times, tokens]], rule, most) {
+/** What would have been refused is counted once a conversation, what was made to fit in each request. */
+function row([each, [requests, times, tokens, faults]], rule, most) {
+  const count = rule.fits ? requests : faults;
   const bar = el("i", { class: rule.fits ? "bar fits" : "bar" });
-  bar.style.inlineSize = `${(100 * requests) / most}%`;
+  bar.style.inlineSize = `${(100 * count) / most}%`;
+  const under = rule.fits ? many(times, "change") : `in ${many(requests, "request")}`;
   const cost = tokens ? `${tokens < 0 ? "−" : "+"}${short(Math.abs(tokens))} tokens` : "";
   return el(
     "li",
@@ -20,8 +23,8 @@ function row([each, [requests, times, tokens]], rule, most) {
     el(
       "span",
       { class: "count" },
-      el("b", { text: whole(requests) }),
-      el("small", { text: [many(times, "change"), cost].filter(Boolean).join(" · ") }),
+      el("b", { text: whole(count) }),
+      el("small", { text: [under, cost].filter(Boolean).join(" · ") }),
     ),
     el("span", { class: "track", "aria-hidden": "true" }, bar),
   );
@@ -35,12 +38,12 @@ export function draw(store) {
   if (state === drawn) return;
   drawn = state;
   const known = Object.entries(changes).filter(([each]) => store.rules[each]);
-  const most = Math.max(...known.map(([, [requests]]) => requests), 1);
-  const group = (title, fits) => {
-    const rows = known.filter(([each]) => store.rules[each].fits === fits).sort(([, a], [, b]) => b[0] - a[0]);
+  const group = (title, unit, fits, at) => {
+    const rows = known.filter(([each]) => store.rules[each].fits === fits).sort(([, a], [, b]) => b[at] - a[at]);
+    const most = Math.max(...rows.map(([, counts]) => counts[at]), 1);
     if (!rows.length) return [];
     return [
-      el("h3", { text: title }),
+      el("h3", { text: title }, el("small", { text: unit })),
       el(
         "ol",
         { class: "codes" },
@@ -52,6 +55,9 @@ export function draw(store) {
     class: "empty",
     text: requests ? "Nothing so far: every request was in order, and went on as it came." : "Nothing so far.",
   });
-  const groups = [...group("Would have been refused", false), ...group("Made to fit the window", true)];
+  const groups = [
+    ...group("Would have been refused", "faults, each once a conversation", false, 3),
+    ...group("Made to fit the window", "requests", true, 0),
+  ];
   find("changes").replaceChildren(...(groups.length ? groups : [none]));
 }

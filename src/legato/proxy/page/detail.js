@@ -29,15 +29,30 @@ function facts(record) {
           : `${dollars(record.saved)} saved`,
     ],
     ["Governing", milliseconds(record.governing)],
-    ["To the first byte", milliseconds(record.first_byte)],
+    ["To the first byte", record.first_byte ? milliseconds(record.first_byte) : NONE],
     ["In all", milliseconds(record.milliseconds)],
-    record.error ? ["Error", name(record.error, { class: "wrong" })] : null,
+    record.error ? ["Error", name(`${record.error}${record.why && `: ${record.why}`}`, { class: "wrong" })] : null,
   ];
   return el(
     "dl",
     { class: "facts" },
     of.filter(Boolean).map(([term, value]) => el("div", {}, el("dt", { text: term }), el("dd", {}, value))),
   );
+}
+
+/** Where a rule's changes are, and why each was made. */
+function reasons(record, each) {
+  const told = record.reasons[each] ?? [];
+  return el(
+    "ul",
+    { class: "reasons" },
+    told.map(([where, why]) => el("li", {}, el("span", { class: "where", text: where }), name(why))),
+  );
+}
+
+function known(record, each, times) {
+  const fresh = record.new[each] ?? 0;
+  return fresh === times ? "" : fresh ? ` · ${whole(fresh)} new` : " · none new";
 }
 
 function why(record, rules) {
@@ -56,8 +71,11 @@ function why(record, rules) {
         "span",
         { class: "count" },
         el("b", { text: whole(times) }),
-        el("small", { text: `${tokens < 0 ? "−" : "+"}${short(Math.abs(tokens))} tokens` }),
+        el("small", {
+          text: `${tokens < 0 ? "−" : "+"}${short(Math.abs(tokens))} tokens${rules[each]?.fits ? "" : known(record, each, times)}`,
+        }),
       ),
+      reasons(record, each),
     ),
   );
   if (rows.length) return el("ol", { class: "codes" }, rows);

@@ -31,6 +31,7 @@ export function exact(part) {
 
 export function dollars(amount) {
   const size = Math.abs(amount);
+  if (size > 0 && size < 0.00005) return "<$0.0001";
   const text =
     size >= 100 ? whole(size) : size >= 0.995 || size === 0 ? size.toFixed(2) : size.toFixed(size < 0.01 ? 4 : 3);
   return `${amount < 0 ? "−" : ""}$${text}`;

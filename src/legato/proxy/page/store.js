@@ -5,6 +5,7 @@ const FRESH = 10_000; // milliseconds after which a worker's summary no longer s
 
 const COUNTS = [
   "requests",
+  "faults",
   "mended",
   "fitted",
   "tokens_in",
@@ -69,7 +70,7 @@ export class Store {
         all.outcomes[outcome] = (all.outcomes[outcome] ?? 0) + times;
       }
       for (const [code, counts] of Object.entries(summary.totals.changes)) {
-        const before = all.changes[code] ?? [0, 0, 0];
+        const before = all.changes[code] ?? [0, 0, 0, 0];
         all.changes[code] = before.map((value, at) => value + counts[at]);
       }
     }

@@ -86,16 +86,16 @@ function prefix({ kept, repeated }, records) {
   );
 }
 
-function prevented({ mended, fitted, changes }) {
-  const codes = Object.keys(changes).length;
+function prevented({ faults, mended, fitted }) {
   const chart = split(
     [
       ["governed", mended],
       ["spared", fitted],
     ],
-    `${mended} would have been refused, ${fitted} were made smaller`,
+    `${mended} requests would have been refused, ${fitted} were made smaller`,
   );
-  return tile("Errors prevented", whole(mended), `${whole(fitted)} made to fit · ${many(codes, "rule")}`, chart);
+  const under = `${many(mended, "request")} · ${whole(fitted)} fitted`;
+  return tile("Errors prevented", whole(faults), under, chart);
 }
 
 function latency(records) {
