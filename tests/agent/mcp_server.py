@@ -1,10 +1,11 @@
-"""A small MCP server for the tests: `python mcp_server.py` over stdio, `python mcp_server.py PORT` over HTTP."""
+"""A small MCP server for the tests: over stdio, or with the number of a listening socket as argument over HTTP."""
 
 from __future__ import annotations
 
 import os
 import sys
 
+import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ImageContent, ToolAnnotations
@@ -44,6 +45,6 @@ def die() -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[1]))
+        uvicorn.run(server.streamable_http_app(), fd=int(sys.argv[1]))
     else:
         server.run()

@@ -12,7 +12,7 @@ from socket import SHUT_RDWR
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
-PATIENCE = 20
+PATIENCE = 600
 """Seconds after which a client that should have hung up is taken for one that does not."""
 
 

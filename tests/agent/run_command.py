@@ -25,7 +25,7 @@ from model_server import Stream
 PROGRAM = [sys.executable, "-m", "legato", "run"]
 SIZE = struct.pack("HHHH", 50, 120, 0, 0)
 """Of the terminal: lines and columns."""
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Seconds after which a program that says nothing is taken for one that hangs."""
 
 
@@ -36,8 +36,9 @@ class Done(NamedTuple):
 
 
 def clean(home: Path, **more: str) -> dict[str, str]:
-    """An environment with a data folder of its own and no key of anybody."""
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_KEY")}
+    """An environment with a data folder of its own, no key of anybody and no size of another terminal."""
+    sizes = ("COLUMNS", "LINES")
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_KEY") and name not in sizes}
     return {**kept, "XDG_DATA_HOME": str(home), "TERM": "xterm", "PYTHONUTF8": "1", **more}
 
 

@@ -143,6 +143,18 @@ def test_a_reader_that_goes_away_ends_it_without_a_word(home: Path, tmp_path: Pa
         assert b"Traceback" not in process.stderr.read()
 
 
+def test_a_stream_that_is_closed_is_no_trouble_unless_the_task_should_come_from_it(home: Path, tmp_path: Path) -> None:
+    def closed(stream: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["sh", "-c", f'exec "$@" {stream}', "sh", *PROGRAM, *arguments]
+        return subprocess.run(command, env=clean(home), capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    file = write(tmp_path / "a.json", conversation())
+    for stream in ("<&-", "2>&-"):
+        assert closed(stream, "--recorded", str(file)).stdout == "The notes say\nnothing new.\n"
+    done = closed("<&-", "-", "--provider", "llama.cpp")
+    assert (done.returncode, done.stderr) == (2, "legato: the standard input is closed\n")
+
+
 # -- wrong input -------------------------------------------------------------------------------------------------------
 
 TASK = ["Go.", "--provider", "llama.cpp"]
@@ -156,6 +168,7 @@ SERVER = ["--base-url", "http://127.0.0.1:9/v1"]
         (["Go."], "which provider?"),
         (["Go.", "--provider", "no-such"], "no-such"),
         (["Go.", "--provider", "openai"], "which model of openai?"),
+        (["Go.", "--base-url", "http://127.0.0.1:9/v1"], "which model of http://127.0.0.1:9/v1? --model NAME"),
         (["Go.", "--provider", "openai", "--model", "gpt-5"], "OPENAI_API_KEY"),
         (["Go.", "--provider", "vllm", "--model", "m", "--base-url", "ftp://x"], "no address"),
         (["Go.", "--provider", "vllm", "--model", "m", "--base-url", "http://"], "no address"),

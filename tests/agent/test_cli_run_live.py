@@ -53,7 +53,7 @@ def test_tools_work_in_the_folder_and_the_answer_comes_out(home: Path, folder: P
     assert [asked.path for asked in server.asked] == ["/v1/chat/completions"] * 4
     assert all(asked.body["stream"] for asked in server.asked)
     [session] = sessions(home)
-    assert f"--resume {session}" in done.err
+    assert f'go on with: legato run "TASK" --resume {session}' in done.err
 
 
 def test_without_a_terminal_a_command_runs_only_where_it_was_allowed(home: Path, folder: Path) -> None:
@@ -66,6 +66,20 @@ def test_without_a_terminal_a_command_runs_only_where_it_was_allowed(home: Path,
     with ModelServer(calls(touch), says("I did.")) as server:
         assert run(home, "Make it.", *live(server), "--yes", folder=folder).code == 0
     assert (folder / "made").exists()
+
+
+def test_without_the_web_nothing_is_searched_or_fetched_there_and_a_run_that_goes_on_stays_off_it(
+    home: Path, folder: Path
+) -> None:
+    fetch = ("web_fetch", json.dumps({"url": "http://127.0.0.1:9/"}))
+    with ModelServer(calls(fetch), says("I could not.")) as server:
+        done = run(home, "Fetch it.", *live(server), "--no-web", folder=folder)
+    assert (done.code, done.out) == (0, "I could not.\n")
+    assert "There is no tool 'web_fetch'" in done.err
+    offered = {tool["function"]["name"] for tool in server.asked[0].body["tools"]}
+    assert {"read_file", "exec"} <= offered
+    assert not {"web_fetch", "web_search"} & offered
+    assert done.err.endswith(" --no-web\n")
 
 
 def test_json_events_tell_the_same_story_as_the_plain_lines(home: Path, folder: Path) -> None:
@@ -107,6 +121,16 @@ def test_a_finished_session_takes_the_next_task_and_the_newest_is_that_of_the_fo
         assert run(home, "Second.", "--resume", *options, folder=folder).out == "Here again.\n"
     said = [message["content"] for message in server.asked[-1].body["messages"] if message["role"] != "system"]
     assert said == ["First.", "Here.", "Second."]
+
+
+def test_a_session_in_which_nothing_was_said_is_not_the_one_to_go_on_with(home: Path, folder: Path) -> None:
+    with ModelServer(says("Here."), says("Here again.")) as server:
+        assert run(home, "First.", *live(server), folder=folder).code == 0
+        [first] = sessions(home)
+        empty = first.with_name("9999-01-01T00-00-00.jsonl")
+        empty.write_bytes(first.read_bytes().partition(b"\n")[0] + b"\n")
+        assert run(home, "Second.", "--resume", *live(server), folder=folder).out == "Here again.\n"
+    assert [type(line) for line in lines_of(first)].count(Said) == 2
 
 
 def test_a_session_knows_its_provider_but_gives_no_key_to_an_address_it_names(home: Path, folder: Path) -> None:
@@ -200,7 +224,7 @@ def test_a_run_that_does_not_come_to_an_answer_says_how_it_ended(home: Path, fol
     with ModelServer(calls(look), calls(look), says("That far I came.")) as server:
         done = run(home, "Go.", *live(server), "--max-iterations", "2", folder=folder)
     assert (done.code, done.out) == (1, "That far I came.\n")
-    assert "legato: ended: max_iterations\nlegato: go on with: legato run --resume" in done.err
+    assert 'legato: ended: max_iterations\nlegato: go on with: legato run "TASK" --resume' in done.err
 
 
 def test_what_is_cut_can_be_read_back_and_every_request_fits(home: Path, folder: Path) -> None:

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,19 +20,14 @@ SERVER = str(Path(__file__).with_name("mcp_server.py"))
 @pytest.fixture
 def address() -> Iterator[str]:
     """The URL of a server in a process of its own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen([sys.executable, SERVER, str(port)], stderr=subprocess.DEVNULL)
-    try:
-        while True:
-            assert process.poll() is None
-            with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
-                break
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.kill()
-        process.wait()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        handed = listener.fileno()
+        process = subprocess.Popen([sys.executable, SERVER, str(handed)], pass_fds=[handed], stderr=subprocess.DEVNULL)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        finally:
+            process.kill()
+            process.wait()
 
 
 async def use(tools: list[Tool]) -> None:

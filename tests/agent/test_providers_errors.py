@@ -13,11 +13,12 @@ from apis import ANTHROPIC, APIS, CHAT, RESPONSES, Api
 from legato.agent.provider import ProviderError, Reply
 from legato.agent.providers.anthropic import cached
 from model_server import ModelServer, Stream, Whole
+from web_server import nobody
 
 SAID = "It sets x to one, and y to two."
 each_api = pytest.mark.parametrize("api", APIS, ids=str)
 each_way = pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
-GOODBYE = 10
+GOODBYE = 60
 """Seconds a server waits for a client to hang up before it says that it did not."""
 
 
@@ -320,15 +321,14 @@ def test_a_server_that_falls_silent_is_an_error_to_try_again(api: Api, streaming
 
 @each_api
 def test_nobody_at_the_address_is_an_error_to_try_again(api: Api) -> None:
-    with ModelServer() as server:
-        gone = server.url
-
-    async def asking() -> None:
-        async with api.connect(gone, max_retries=0) as provider:
+    async def asking(address: str) -> None:
+        async with api.connect(address, max_retries=0) as provider:
             await provider.complete(api.body)
 
-    with pytest.raises(ProviderError) as caught:
-        asyncio.run(asking())
+    with nobody() as address:
+        with pytest.raises(ProviderError) as caught:
+            asyncio.run(asking(address))
+        assert f"the connection to {address} failed: " in str(caught.value)
     assert (caught.value.status, caught.value.body, caught.value.retryable) == (None, None, True)
 
 

@@ -107,6 +107,18 @@ def test_what_the_model_wrote_wrongly_becomes_an_error_result_and_the_run_goes_o
     assert result.stop == "completed"
 
 
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("call_id", ["c", None])
+def test_calls_of_one_turn_under_one_id_or_none_have_each_their_own_result(form: str, call_id: str | None) -> None:
+    calls = [call("add", call_id, a=10, b=b) for b in (1, 2, 3)]
+    provider = Scripted([says("", form, *calls), "done"], form)
+    with AgentRunner(provider=provider, tools=[add], policy=POLICY) as runner:
+        result = asyncio.run(runner.run("Go."))
+    for said in (result.transcript, provider.bodies[-1]):
+        assert [text for text in texts(said) if text in ("11", "12", "13")] == ["11", "12", "13"]
+    assert faults(provider.bodies[-1], form) == []
+
+
 def test_the_free_text_of_a_custom_tool_reaches_it() -> None:
     async def patch(input: str) -> Output:  # noqa: A002 - what the free text of a call is called
         return Output(f"patched {input}")

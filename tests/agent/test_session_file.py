@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from legato import Policy
+from legato.agent.history import History
+from legato.agent.provider import Reply
 from legato.agent.providers.scripted import Scripted, call, says
 from legato.agent.runner import AgentRunner
 from legato.agent.sessionfile import Finished, Header, Line, Replied, Said, SessionFile, SessionFileError, Started
@@ -69,6 +71,24 @@ def test_what_was_learnt_of_the_provider_is_resumed_with_the_same_model_only(tmp
     assert run("word " * 5_000, "portable") == 1.0
     assert run("again", "portable") > 1.0
     assert run("again", "openai") == 1.0
+
+
+def test_what_another_model_said_is_noted_for_governance_and_stays_raw_in_the_transcript(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    thought = {"type": "thinking", "thinking": "Two and two.", "signature": "EqQBCkYIBxgC"}
+    models = ["anthropic:claude-sonnet-4-5", "anthropic:claude-opus-4-5", "anthropic:claude-sonnet-4-5"]
+    for nth, profile in enumerate(models):
+        answer = {"role": "assistant", "content": [thought, {"type": "text", "text": f"answer {nth}"}]}
+        provider = Scripted([Reply(items=(answer,))], "anthropic", profile)
+        with AgentRunner(provider=provider, policy=POLICY, session=path) as runner:
+            asyncio.run(runner.run("Go."))
+            assert "_origin" not in json.dumps([runner.transcript, provider.bodies])
+    file = SessionFile(path, HEADER)
+    file.close()
+    for profile, foreign in ((models[0], [1]), (models[1], [0, 2]), ("", [])):
+        items = History("anthropic", file, profile).shown
+        noted = {nth: items[2 * nth + 1]["_origin"] for nth in range(3) if "_origin" in items[2 * nth + 1]}
+        assert noted == {nth: {"provider": "anthropic", "model": models[nth].partition(":")[2]} for nth in foreign}
 
 
 def test_every_line_comes_back_as_it_was_written(tmp_path: Path) -> None:

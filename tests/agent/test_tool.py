@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import enum
 import json
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -214,12 +216,15 @@ def test_what_a_function_raises_is_the_models_to_read() -> None:
         """Fail."""
         if how == "tool":
             raise ToolError("try it the other way")
+        if how == "empty":
+            next(iter(()))
         if how == "system":
             raise FileNotFoundError(2, "No such file or directory", "a.txt")
         raise KeyError("secret")
 
     assert call(fail, {"how": "tool"}) == Output("try it the other way", error=True)
     assert call(fail, {"how": "system"}) == Output("No such file or directory: a.txt", error=True)
+    assert call(fail, {"how": "empty"}) == Output("RuntimeError: coroutine raised StopIteration", error=True)
     assert call(fail, {"how": "else"}) == Output("KeyError: 'secret'", error=True)
 
 
@@ -258,7 +263,7 @@ def test_cancelling_a_call_cancels_what_runs_and_passes() -> None:
 
 def test_a_function_that_is_not_async_does_not_hold_up_the_others() -> None:
     async def scenario() -> list[Output]:
-        meet = threading.Barrier(2, timeout=10)
+        meet = threading.Barrier(2, timeout=60)
 
         @tool(reads_only=True)
         def both() -> str:
@@ -269,6 +274,31 @@ def test_a_function_that_is_not_async_does_not_hold_up_the_others() -> None:
         return list(await asyncio.gather(both.call({}), both.call({})))
 
     assert asyncio.run(scenario()) == [Output("met"), Output("met")]
+
+
+STUCK = """
+import asyncio, threading
+from legato.agent.tool import tool
+
+begun = threading.Event()
+
+@tool
+def stuck() -> str:
+    "Never come back."
+    begun.set()
+    threading.Event().wait()
+
+async def main():
+    task = asyncio.create_task(stuck.call({}))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+
+asyncio.run(main())
+"""
+
+
+def test_a_function_that_never_returns_does_not_keep_the_program_from_ending() -> None:
+    assert subprocess.run([sys.executable, "-c", STUCK], timeout=300, check=False).returncode == 0
 
 
 def test_the_question_is_put_about_the_arguments_as_they_will_be_run() -> None:

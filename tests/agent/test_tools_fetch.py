@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import socket
 import ssl
 import threading
 from http.server import BaseHTTPRequestHandler
@@ -19,7 +18,7 @@ from legato.agent.tools import workspace_tools
 from legato.agent.tools.fetch import Fetch
 from legato.agent.tools.limits import Limits
 from legato.agent.tools.public import Address, Guard, Resolve, is_any, is_public
-from web_server import Answer, page, redirect, serving
+from web_server import Answer, nobody, page, redirect, serving, serving_twice
 
 SECRET = "what only this machine may see"
 OPEN = "127.0.0.2"
@@ -30,7 +29,7 @@ def is_open(address: Address) -> bool:
     return address == IPv4Address(OPEN)
 
 
-def fetch(url: str, guard: Guard | None = None, limits: Limits = Limits()) -> Output:  # noqa: B008
+def fetch(url: str, guard: Guard | None = None, limits: Limits = Limits(fetch_seconds=300)) -> Output:  # noqa: B008
     [tool] = Fetch(limits, lambda: guard or Guard(permits=is_any)).tools()
     return asyncio.run(tool.call({"url": url}))
 
@@ -154,7 +153,7 @@ def test_a_redirect_leads_to_nothing_that_could_not_be_asked_for(to: str) -> Non
 
 def test_what_is_connected_to_is_the_address_that_was_checked() -> None:
     """The name means the public address when it is checked, and loopback whenever it is asked for again."""
-    with serving({"/": page("public")}, OPEN) as outer, serving({"/": page(SECRET)}, "127.0.0.1", outer.port) as inner:
+    with serving_twice({"/": page("public")}, {"/": page(SECRET)}, OPEN, "127.0.0.1") as (outer, inner):
         resolve, asked = answering([OPEN], ["127.0.0.1"])
         output = fetch(f"http://rebind.test:{outer.port}/", Guard(resolve, is_open))
         assert output.text.startswith("public\n")
@@ -166,7 +165,7 @@ def test_what_is_connected_to_is_the_address_that_was_checked() -> None:
 def test_a_name_that_turns_private_between_redirects_is_refused() -> None:
     answers = {"/": redirect("/next"), "/next": page("public")}
     refused = Output("rebind.test is at 127.0.0.1, which is not a public address: it is not fetched", error=True)
-    with serving(answers, OPEN) as outer, serving({"/next": page(SECRET)}, "127.0.0.1", outer.port) as inner:
+    with serving_twice(answers, {"/next": page(SECRET)}, OPEN, "127.0.0.1") as (outer, inner):
         resolve, asked = answering([OPEN], ["127.0.0.1"])
         assert fetch(f"http://rebind.test:{outer.port}/", Guard(resolve, is_open)) == refused
         assert asked == ["rebind.test", "rebind.test"]
@@ -280,10 +279,9 @@ def test_a_compressed_page_is_read_and_one_that_could_grow_without_bound_is_not(
 
 
 def test_nobody_there_is_said_so() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, but it does not listen
-        assert "cannot be fetched" in fetch(f"http://127.0.0.1:{taken.getsockname()[1]}/").text
-    assert "cannot be resolved" in fetch("http://no-such-host.invalid/").text
+    with nobody() as address:
+        assert "cannot be fetched" in fetch(address).text
+    assert "cannot be resolved" in fetch(f"http://{'no-such-host.' * 20}invalid/").text  # too long to be asked for
 
 
 # -- what comes back ---------------------------------------------------------------------------------------------------

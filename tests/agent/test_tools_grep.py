@@ -23,7 +23,7 @@ RIPGREP = shutil.which("rg")
 PROGRAMS = [None] if RIPGREP is None else [None, RIPGREP]
 
 
-def grep(root: Path, program: str | None, limits: Limits = Limits(), **arguments: Any) -> Output:  # noqa: B008
+def grep(root: Path, program: str | None, limits: Limits = Limits(search_seconds=300), **arguments: Any) -> Output:  # noqa: B008
     [tool] = Grep(Workspace(root), limits, program).tools()
     return asyncio.run(tool.call(arguments))
 
@@ -136,7 +136,7 @@ def test_a_search_that_is_cancelled_leaves_no_program_and_no_open_file(root: Pat
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.get_running_loop().shutdown_default_executor()
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert len(os.listdir("/proc/self/fd")) <= before
 
     asyncio.run(scenario())
 

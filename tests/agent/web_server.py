@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -64,16 +66,46 @@ class Server:
 
 
 @contextmanager
+def nobody() -> Iterator[str]:
+    """An address where nobody listens, and nobody begins to as long as the context."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+@contextmanager
 def serving(
     answers: dict[str, Answer], host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
 ) -> Iterator[Server]:
     """A server as long as the context."""
-    running = Server(host, port, answers, tls)
-    thread = threading.Thread(target=running.server.serve_forever, kwargs={"poll_interval": 0.01})
+    with running(Server(host, port, answers, tls)) as server:
+        yield server
+
+
+@contextmanager
+def serving_twice(one: dict[str, Answer], other: dict[str, Answer], *hosts: str) -> Iterator[tuple[Server, Server]]:
+    """Two servers at the same port of two addresses."""
+    while True:
+        first = Server(hosts[0], 0, one, None)
+        try:
+            second = Server(hosts[1], first.port, other, None)
+            break
+        except OSError as problem:  # at the other address the port is somebody's
+            first.server.server_close()
+            if problem.errno != errno.EADDRINUSE:
+                raise
+    with running(first), running(second):
+        yield first, second
+
+
+@contextmanager
+def running(server: Server) -> Iterator[Server]:
+    """The server at work."""
+    thread = threading.Thread(target=server.server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield running
+        yield server
     finally:
-        running.server.shutdown()
+        server.server.shutdown()
         thread.join()
-        running.server.server_close()
+        server.server.server_close()

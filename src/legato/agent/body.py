@@ -45,7 +45,7 @@ def head(profile: Profile, policy: Policy, text: str, tools: Sequence[Json], opt
     if not text:
         return Head(form, fields)
     if profile.system in IN_FIELD:
-        return Head(form, system.add(fields, [text], form))
+        return Head(form, system.add(fields, [Text(text)], form))
     return Head(form, fields, wire.codec(form).encode(Message("system", (Text(text, flat=True),))))
 
 

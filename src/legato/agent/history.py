@@ -18,25 +18,33 @@ PERHAPS = (
 )
 """What the model is shown for a call whose result was lost."""
 NEVER = "[No result: the run was interrupted before this call was started. It did not run.]"
+ORIGIN = "_origin"
+"""The caller's note of whose a turn is, as governance reads it."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A wire item. `shown`: the model was told it, but nobody said it: it is sent, and is no part of the transcript."""
+    """A wire item. `shown`: the model was told it, but nobody said it: it is sent, and is no part of the transcript.
+
+    `noted` is the item with a note for governance, where there is one.
+    """
 
     item: Json
     shown: bool = False
+    noted: Json = None
 
 
 class History:
     """Every change goes to the file first, so that memory never knows more than the disk.
 
     A turn that calls tools is open until something else is said. Its results come in any order, and stand in that of
-    the calls.
+    the calls. `profile` is whose model answers now: what another one said is noted as its own, whose thoughts and seals
+    may be nothing to this one.
     """
 
-    def __init__(self, form: str, file: SessionFile | None = None) -> None:
+    def __init__(self, form: str, file: SessionFile | None = None, profile: str = "") -> None:
         self.form = form
         self.file = file
+        self.profile = profile
         self.state: Json = None
         self._entries: list[Entry] = []
         self._calls: tuple[ToolCall, ...] = ()
@@ -53,7 +61,7 @@ class History:
     @property
     def shown(self) -> list[Json]:
         """What the next request is made of: the transcript, and what only the model is told."""
-        return [entry.item for entry in chain(self._entries, self._answers())]
+        return [entry.noted or entry.item for entry in chain(self._entries, self._answers())]
 
     def say(self, items: Sequence[Json]) -> None:
         """The user says something. Raises `WireError` if it is nothing of this format."""
@@ -63,7 +71,8 @@ class History:
 
     def reply(self, items: Sequence[Json], prompt: Sequence[Json], state: Json) -> tuple[ToolCall, ...]:
         """The model answers, after it was told `prompt`. The calls of the turn, which are open from now on."""
-        self._write(Replied(list(items), state, list(prompt)))
+        own = "" if self.profile == self._first else self.profile
+        self._write(Replied(list(items), state, list(prompt), own))
         return self._calls
 
     def started(self, calls: Sequence[int]) -> None:
@@ -107,8 +116,21 @@ class History:
                 self._settle()
                 self._calls = turn.calls_of(turn.read(line.items, self.form))
                 self._entries += [Entry(item, shown=True) for item in line.prompt]
-                self._entries += map(Entry, line.items)
+                self._entries += [Entry(item, noted=self._noted(item, line.profile)) for item in line.items]
                 self.state = line.state if line.state is not None else self.state
+
+    def _noted(self, item: Json, profile: str) -> Json:
+        """What another model said, with a note of whose it is; None: it is this one's."""
+        of = profile or self._first
+        if of == self.profile or not (of and self.profile):
+            return None
+        provider, _, model = of.partition(":")
+        return {**item, ORIGIN: {"provider": provider, "model": model or None}}
+
+    @property
+    def _first(self) -> str:
+        """The profile that the session began with."""
+        return self.profile if self.file is None else self.file.header.profile
 
     def _settle(self) -> None:
         self._entries += self._answers()

@@ -78,7 +78,7 @@ class AgentRunner:
         if session is not None:
             self._file = SessionFile(session, Header(format=profile.format, profile=provider.profile))
         try:
-            self._history = History(profile.format, self._file)
+            self._history = History(profile.format, self._file, provider.profile)
             governor = Session(profile, policy, format=profile.format, state=self._learnt())
         except BaseException:
             self.close()

@@ -9,7 +9,7 @@
 
 A line is all of one event, so that a torn write cannot leave half a turn. `prompt` of a reply is what the model was
 told before it and nobody said (to go on after the output limit, say). That and `unanswered` are sent again with every
-request, and are no part of the transcript.
+request, and are no part of the transcript. `profile` of a reply is whose it is, where that is not the first line's.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Replied(msgspec.Struct, frozen=True, tag="reply", omit_defaults=True):
     items: list[Json]
     state: Json = None
     prompt: list[Json] = []
+    profile: str = ""
 
 
 class Started(msgspec.Struct, frozen=True, tag="started"):

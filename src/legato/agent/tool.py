@@ -18,6 +18,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from contextvars import copy_context
+from functools import partial
+from threading import Thread
 from typing import Annotated, Any, overload
 
 import msgspec
@@ -135,7 +139,8 @@ def tool(
     """Make a tool of a typed function. Its docstring (Google, reST or NumPy style) describes it and its arguments.
 
     The function returns text, an `Output`, or a value that becomes JSON. One that is not async runs in a thread, which
-    goes on when the call is cancelled. Raises `TypeError` for an argument without a type, or of one that JSON has not.
+    goes on when the call is cancelled; the program's end does not wait for it. Raises `TypeError` for an argument
+    without a type, or of one that JSON has not.
     """
     if function is None:
         return lambda function: tool(function, reads_only=reads_only, asks=asks, bounded=bounded)
@@ -152,10 +157,31 @@ def tool(
         if inspect.iscoroutinefunction(function):
             result = await function(**given)
         else:
-            result = await asyncio.to_thread(function, **given)
+            result = await _in_thread(partial(function, **given))
         return result if isinstance(result, str | Output) else msgspec.json.encode(result).decode()
 
     return Tool(name, (documented.description or "").strip(), _schema(struct), run, reads_only, asks, bounded)
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    """What it returns, from a thread of its own: one that never ends is in nobody's way, as it would be in a pool."""
+    promise: Future[tuple[Any, BaseException | None]] = Future()
+    promise.set_running_or_notify_cancel()
+    context = copy_context()
+
+    def run() -> None:
+        value, failed = None, None
+        try:
+            value = context.run(work)
+        except BaseException as failure:  # noqa: BLE001 -- whatever it is, it is raised where it is waited for
+            failed = failure
+        promise.set_result((value, failed))  # as an exception of the future StopIteration would never arrive
+
+    Thread(target=run, daemon=True).start()
+    value, failed = await asyncio.wrap_future(promise)
+    if failed is not None:
+        raise failed
+    return value
 
 
 def reason(failure: Exception) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -121,8 +122,7 @@ async def _work(options: argparse.Namespace, signals: Signals) -> int:
     job = Job(run_options.task(options), run_options.system(options), provider, policy)
     failure: Exception | None = None
     async with AsyncExitStack() as stack:
-        servers = options.mcp or ()
-        own, served = await open_tools(stack, workspace, store, options.allow or (), not options.yes, servers)
+        own, served = await open_tools(stack, workspace, store, options)
         try:
             session = resumed or fresh or run_sessions.create(workspace, datetime.now())
             if resumed is None:
@@ -154,10 +154,11 @@ async def _converse(
     ) as runner:
         if not job.task and _is_answered(runner.transcript, job.provider.format):
             raise Failure(f'{session}: nothing was interrupted; say what is next: legato run "TASK" --resume')
-        _introduce(view, job.provider, tools, job.policy, session, str(session))
+        _introduce(view, job.provider, tools, job.policy, session, f"session {session}")
         result = await _driven(runner, job.task, view, signals)
     view.close(result.text)
-    return _conclude(result, view, run_options.again(options, session))
+    answered = _is_answered(result.transcript, job.provider.format)
+    return _conclude(result, view, run_options.again(options, session, answered=answered))
 
 
 def _resumed(options: argparse.Namespace, workspace: Path) -> Path | None:
@@ -205,8 +206,9 @@ async def _driven(runner: AgentRunner, task: str | Sequence[Json], view: View, s
 
 
 def _view(options: argparse.Namespace, meter: Meter) -> View:
+    people = sys.stderr or io.StringIO()  # where it is closed nobody reads what led to the answer
     if options.json:
-        return JsonLines(sys.stdout, sys.stderr)
+        return JsonLines(sys.stdout, people)
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         try:
             # The late import: the library is an extra, and without it there are plain lines.
@@ -215,7 +217,7 @@ def _view(options: argparse.Namespace, meter: Meter) -> View:
             return TerminalView(meter)
         except ModuleNotFoundError:
             pass
-    return Lines(sys.stdout, sys.stderr, meter)
+    return Lines(sys.stdout, people, meter)
 
 
 def _introduce(

@@ -20,9 +20,10 @@ from legato.transcripts import files
 
 DESCRIPTION = "Give an agent a task: it works with tools in a folder, and every request it makes is governed."
 EXAMPLES = f"""\
-The agent reads, searches and edits files inside the workspace. Before it runs a command
-(or calls a tool of an MCP server) it asks: y, n, or a for always. Where there is no
-terminal to ask at, only what --allow or --yes lets through is run.
+The agent reads, searches and edits files inside the workspace, and looks things up on the
+web (not with --no-web). Before it runs a command (or calls a tool of an MCP server) it
+asks: y, n, or a for always. Where there is no terminal to ask at, only what --allow or
+--yes lets through is run.
 
 The key comes from the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, ...); a server of
 your own needs none. TASK may be - for standard input. The policy is one of
@@ -48,7 +49,7 @@ POLICY = "cache-friendly"
 OWN_SERVER = "portable"
 """The profile of a server of which nothing but its address is known."""
 ROUNDS = 100
-NOT_PLAYED = ("task", "base_url", "resume", "allow", "yes", "mcp", "max_iterations", "system", "workspace")
+NOT_PLAYED = ("task", "base_url", "resume", "allow", "yes", "no_web", "mcp", "max_iterations", "system", "workspace")
 """What makes no sense with a recording, which brings its own."""
 KEPT = ("provider", "model", "base_url", "policy", "window", "max_output", "workspace", "max_iterations", "system")
 """Options with a value that a run which goes on is to be given again."""
@@ -76,6 +77,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--allow", metavar="PATTERN", action="append", help='a command that needs no leave: "git status", "pytest *"')
     add("--yes", action="store_true", help="ask nothing: every command may run")
+    add("--no-web", action="store_true", help="without the tools that search and fetch the web")
     add("--mcp", metavar="URL|COMMAND", action="append", help="tools of an MCP server")
     add("--max-iterations", type=_rounds, metavar="N", help=f"rounds of tool calls ({ROUNDS})")
     add("--system", metavar="TEXT|@FILE", help="the system prompt")
@@ -108,7 +110,11 @@ def task(options: argparse.Namespace) -> str:
     """What is to be done; nothing where a session just goes on. Raises `Failure`, `WireError`."""
     if options.task is None:
         return ""
-    text = files.decode(sys.stdin.buffer.read(), files.STDIN) if options.task == files.STDIN else options.task
+    text = options.task
+    if text == files.STDIN:
+        if sys.stdin is None:
+            raise Failure("the standard input is closed")
+        text = files.decode(sys.stdin.buffer.read(), files.STDIN)
     if not text.strip():
         raise Failure("the task is empty")
     return str(text)
@@ -144,29 +150,36 @@ def connected(options: argparse.Namespace, resumed: Header | None) -> LLMProvide
     """
     name = options.provider
     if name is None and resumed is not None and resumed.base_url is not None:
+        if resumed.base_url and options.base_url is None:
+            raise Failure(
+                f"the session was with {resumed.profile} at {resumed.base_url}, but no address is taken from a file: "
+                "give --base-url, or another --provider"
+            )
         if resumed.base_url != (options.base_url or ""):
             where = resumed.base_url or "the provider's own address"
-            raise Failure(
-                f"the session was with {resumed.profile} at {where}; give --provider, and --base-url for a URL"
-            )
+            raise Failure(f"the session was with {resumed.profile} at {where}: give --provider with another --base-url")
         name = resumed.profile
     if name is None and options.base_url is not None:
         name = OWN_SERVER
+        if options.model is None:
+            raise Failure(f"which model of {options.base_url}? --model NAME, and --provider where it is a known one")
     if name is None:
         raise Failure("which provider? --provider NAME (legato profiles lists them), or --base-url URL")
     return connect(name, options.model, options.base_url)
 
 
-def again(options: argparse.Namespace, path: Path) -> str:
-    """The command that goes on with a session."""
-    words = ["legato", "run", "--resume", str(path)]
+def again(options: argparse.Namespace, path: Path, *, answered: bool) -> str:
+    """The command that goes on with a session. `answered`: only a new task is something to go on with."""
+    words = ["--resume", str(path)]
     for name in KEPT:
         if getattr(options, name) is not None:
             words += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
     for name in ("allow", "mcp"):
         for value in getattr(options, name) or ():
             words += [f"--{name}", value]
-    return shlex.join([*words, *(["--yes"] if options.yes else [])])
+    words += [flag for flag, given in (("--yes", options.yes), ("--no-web", options.no_web)) if given]
+    command = 'legato run "TASK"' if answered else "legato run"
+    return f"{command} {shlex.join(words)}"
 
 
 def _rounds(text: str) -> int:

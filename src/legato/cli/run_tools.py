@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -21,12 +22,14 @@ WEB = ("http://", "https://")
 
 
 async def open_tools(
-    stack: AsyncExitStack, workspace: Path, store: Store, allow: Sequence[str], ask: bool, servers: Sequence[str]
+    stack: AsyncExitStack, workspace: Path, store: Store, options: argparse.Namespace
 ) -> tuple[list[Tool], list[Tool]]:
     """The tools of the workspace and those of the servers, as long as the stack. Raises `Failure`, `OSError`."""
-    own = await stack.enter_async_context(workspace_tools(workspace, recall=store, allow=allow, ask=ask))
+    allow, ask = options.allow or (), not options.yes
+    box = workspace_tools(workspace, recall=store, allow=allow, ask=ask, web=not options.no_web)
+    own = await stack.enter_async_context(box)
     served: list[Tool] = []
-    for server in servers:
+    for server in options.mcp or ():
         found = kept(await _opened(stack, server, workspace), store, Limits().result)
         taken = {tool.name for tool in (*own, *served)}
         served += [_ours(tool, taken, allow, ask) for tool in found]

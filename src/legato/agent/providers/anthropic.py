@@ -8,7 +8,6 @@ sent back.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from legato.agent.provider import Reply, Stop
 from legato.agent.providers.pieces import fields, join, rows, settled, text
@@ -36,25 +35,11 @@ class Anthropic(PostingProvider):
 
     The API wants an output limit: where the body names none, what `govern` reserves for one is asked. It caches only
     what is marked: a body without any marker gets one after its system text and one on its newest block. `client` is an
-    `AsyncAnthropic` of yours (Bedrock, Vertex, own headers); else one is made of the other arguments, what is
-    None being the SDK's own default.
+    `AsyncAnthropic` of yours (Bedrock, Vertex, own headers).
     """
 
-    SDK, CLIENT, ROOT, PATH = "anthropic", "AsyncAnthropic", "AnthropicError", "/v1/messages"
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        profile: str | None = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        max_retries: int | None = None,
-        timeout: float | None = None,
-        client: Any = None,
-    ) -> None:
-        options = {"base_url": base_url, "api_key": api_key, "max_retries": max_retries, "timeout": timeout}
-        super().__init__(model, profile or f"anthropic:{model}", "anthropic", client, options)
+    FORMAT = OWN = SDK = "anthropic"
+    CLIENT, ROOT, PATH = "AsyncAnthropic", "AnthropicError", "/v1/messages"
 
     def _request(self, body: Json) -> dict[str, Json]:
         return {"max_tokens": DEFAULT_OUTPUT, **super()._request(cached(body))}

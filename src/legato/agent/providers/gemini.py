@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from legato.agent.extra import need
 from legato.agent.provider import OnText, Reply, Stop
 from legato.agent.providers.pieces import fields, join, rows, settled, text
 from legato.agent.providers.refusals import http_library, parsed
@@ -34,37 +33,25 @@ ATTEMPTS, TIMEOUT = 3, 600.0
 class Gemini(SdkProvider):
     """A model behind `generateContent`.
 
-    `client` is a `google.genai.Client` of yours (Vertex, own headers); else one is made of the
-    other arguments, what is None being the SDK's own default.
+    `client` is a `google.genai.Client` of yours (Vertex, own headers).
     """
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        profile: str | None = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        max_retries: int | None = None,
-        timeout: float | None = None,
-        client: Any = None,
-    ) -> None:
-        self._sdk = need("google.genai")
-        root = need("google.genai.errors").APIError
-        super().__init__(model, profile or f"gemini:{model}", "gemini", client, base_url, root)
-        self._api_key = api_key
-        self._options: dict[str, Json] = {
-            "retry_options": {"attempts": ATTEMPTS if max_retries is None else max_retries + 1},
-            **({} if base_url is None else {"base_url": base_url}),
-            "timeout": int((TIMEOUT if timeout is None else timeout) * 1000),
-        }
-        self._connections: Any = None
+    FORMAT = OWN = "gemini"
+    SDK, ROOT = "google.genai", "errors.APIError"
+
+    _connections: Any = None
 
     def _open(self) -> Any:
         # Else the SDK goes by aiohttp wherever that happens to be installed.
         self._connections = http_library().AsyncClient(follow_redirects=True)
-        options = {**self._options, "httpx_async_client": self._connections}
-        return self._sdk.Client(api_key=self._api_key, http_options=options)
+        given = self._options
+        options = {
+            "retry_options": {"attempts": given.get("max_retries", ATTEMPTS - 1) + 1},
+            "timeout": int(given.get("timeout", TIMEOUT) * 1000),
+            "base_url": given.get("base_url"),
+            "httpx_async_client": self._connections,
+        }
+        return self._sdk.Client(api_key=given.get("api_key"), http_options=options)
 
     async def _close(self, client: Any) -> None:
         await self._connections.aclose()

@@ -36,26 +36,14 @@ class OpenAIChat(PostingProvider):
 
     `limit` is the field that holds the output limit, `stream_usage` whether to ask for the usage of a stream; a server
     that refuses either is asked the way it wants from then on. `client` is an `AsyncOpenAI` of yours (Azure, own
-    headers); else one is made of the other arguments, what is None being the SDK's own default.
+    headers); `options` are those of every provider.
     """
 
+    FORMAT, OWN = "openai-chat", "openai"
     SDK, CLIENT, ROOT, PATH = "openai", "AsyncOpenAI", "OpenAIError", "/chat/completions"
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        profile: str | None = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        max_retries: int | None = None,
-        timeout: float | None = None,
-        limit: str = OLD_LIMIT,
-        stream_usage: bool = True,
-        client: Any = None,
-    ) -> None:
-        options = {"base_url": base_url, "api_key": api_key, "max_retries": max_retries, "timeout": timeout}
-        super().__init__(model, profile or f"openai:{model}", "openai-chat", client, options)
+    def __init__(self, model: str, *, limit: str = OLD_LIMIT, stream_usage: bool = True, **options: Any) -> None:
+        super().__init__(model, **options)
         self._limit = limit
         self._stream_usage = stream_usage
 

@@ -25,26 +25,15 @@ class OpenAIResponses(PostingProvider):
     """A model behind `/responses`.
 
     `store`: whether the server keeps the answers, where the body does not say. Where it does not, reasoning is asked
-    for in its encrypted form, else it could not be sent back. `client` is an `AsyncOpenAI` of yours; else one is made
-    of the other arguments, what is None being the SDK's own default.
+    for in its encrypted form, else it could not be sent back. `client` is an `AsyncOpenAI` of yours; `options` are
+    those of every provider.
     """
 
+    FORMAT = OWN = "openai-responses"
     SDK, CLIENT, ROOT, PATH = "openai", "AsyncOpenAI", "OpenAIError", "/responses"
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        profile: str | None = None,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        max_retries: int | None = None,
-        timeout: float | None = None,
-        store: bool = False,
-        client: Any = None,
-    ) -> None:
-        options = {"base_url": base_url, "api_key": api_key, "max_retries": max_retries, "timeout": timeout}
-        super().__init__(model, profile or f"openai-responses:{model}", "openai-responses", client, options)
+    def __init__(self, model: str, *, store: bool = False, **options: Any) -> None:
+        super().__init__(model, **options)
         self._store = store
 
     def _request(self, body: Json) -> dict[str, Json]:

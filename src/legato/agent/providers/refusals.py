@@ -66,6 +66,15 @@ def parsed(content: bytes | str) -> Json:
         return content if isinstance(content, str) else content.decode("utf-8", "replace")
 
 
+def server_of(error: Any) -> str:
+    """The server that was asked, after a "to"; nothing where an exception does not say."""
+    try:
+        url = error.request.url
+    except (AttributeError, RuntimeError):  # of one that was raised before there was a request
+        return ""
+    return f" to {url.scheme}://{url.netloc.decode()}"
+
+
 def message_of(said: object) -> str:
     """One line for people, out of an exception or a body."""
     for _ in range(4):

@@ -12,13 +12,14 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, Protocol, Self
 from urllib.parse import urlsplit
 
 from legato.agent.extra import need
 from legato.agent.provider import OnText, ProviderError, Reply, Stop
-from legato.agent.providers.refusals import body_of, message_of, parsed, passes, transport_errors
+from legato.agent.providers.refusals import body_of, message_of, parsed, passes, server_of, transport_errors
 from legato.messages import Json
 from legato.profiles.overflow import overflow
 
@@ -42,26 +43,40 @@ class Answering(Protocol):
 class SdkProvider(ABC):
     """A provider that keeps its SDK's client, and with it the connections, until `aclose`.
 
-    A client belongs to the event loop it was first used in; in another one a new client is opened. A `client` that the
-    caller gave is used everywhere and never closed.
+    A client belongs to the event loop it was first used in; in another one a new client is opened. A `client` of the
+    caller's (with headers of its own, or for another cloud) is used everywhere and never closed; else one is made of
+    the other arguments, what is None being the SDK's own default.
+
+    A subclass names its wire format, the provider whose profile it goes by unless told another, the SDK's module, and
+    in it the root of its exceptions.
     """
+
+    FORMAT = ""
+    OWN = ""
+    SDK = ""
+    ROOT = ""
 
     def __init__(
         self,
         model: str,
-        profile: str,
-        format: str,  # noqa: A002 - the contract's word
-        client: Any,
-        base_url: str | None,
-        root: type[Exception],
+        *,
+        profile: str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        max_retries: int | None = None,
+        timeout: float | None = None,
+        client: Any = None,
     ) -> None:
-        if base_url is not None and not _is_address(base_url):
-            raise ProviderError(f"{profile}: {base_url!r} is no address such as http://127.0.0.1:8080/v1")
         self.model = model
-        self.profile = profile
-        self.format = format
+        self.profile = profile or f"{self.OWN}:{model}"
+        self.format = self.FORMAT
+        if base_url is not None and not _is_address(base_url):
+            raise ProviderError(f"{self.profile}: {base_url!r} is no address such as http://127.0.0.1:8080/v1")
+        options = {"base_url": base_url, "api_key": api_key, "max_retries": max_retries, "timeout": timeout}
+        self._options: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        self._sdk = need(self.SDK)
+        self._root: type[Exception] = attrgetter(self.ROOT)(self._sdk)
         self._given = client
-        self._root = root
         self._opened: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -113,8 +128,7 @@ class SdkProvider(ABC):
         except self._root as error:
             raise self._refusal(error) from error
         except transport_errors() as error:
-            said = f"{self.profile}: the connection failed: {message_of(error)}"
-            raise ProviderError(said, retryable=True) from error
+            raise self._unanswered(error) from error
         except (ValueError, TypeError, RecursionError) as error:
             # JSON or UTF-8 that is none: in what came, else in what should have been sent.
             came = any(isinstance(each, UNREADABLE) for each in (error, error.__cause__))
@@ -125,10 +139,16 @@ class SdkProvider(ABC):
         status, body = self._answered(error)
         if status is None:
             sent = hasattr(error, "request")
-            return ProviderError(f"{self.profile}: {message_of(error)}", retryable=sent)
+            return self._unanswered(error) if sent else ProviderError(f"{self.profile}: {message_of(error)}")
         retryable = passes(status, body)
         said = message_of(error if body is None or body == "" else body)
         return ProviderError(f"{self.profile} answers {status}: {said}", status=status, body=body, retryable=retryable)
+
+    def _unanswered(self, error: Exception) -> ProviderError:
+        """The server was not reached, or fell silent: where it should be, and what the system says of it."""
+        deepest = error.__cause__ if str(error.__cause__ or "") else error
+        said = f"{self.profile}: the connection{server_of(error)} failed: {message_of(deepest)}"
+        return ProviderError(said, retryable=True)
 
     # What each SDK does in its own way.
 
@@ -155,25 +175,11 @@ class SdkProvider(ABC):
 class PostingProvider(SdkProvider):
     """A provider over an SDK of the design that OpenAI's and Anthropic's share.
 
-    A subclass names the module, its asynchronous client, the root of its exceptions, and the path that is posted to.
+    A subclass names the SDK's asynchronous client besides, and the path that is posted to.
     """
 
-    SDK = ""
     CLIENT = ""
-    ROOT = ""
     PATH = ""
-
-    def __init__(
-        self,
-        model: str,
-        profile: str,
-        format: str,  # noqa: A002 - the contract's word
-        client: Any,
-        options: Mapping[str, Any],
-    ) -> None:
-        self._sdk = need(self.SDK)
-        super().__init__(model, profile, format, client, options["base_url"], getattr(self._sdk, self.ROOT))
-        self._options = {name: value for name, value in options.items() if value is not None}
 
     def _open(self) -> Any:
         transport = self._sdk.DefaultAsyncHttpxClient(event_hooks={"response": [never_retry_overflow]})

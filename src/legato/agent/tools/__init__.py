@@ -61,6 +61,7 @@ def workspace_tools(
     recall: Store | None = None,
     allow: Sequence[str] = (),
     ask: bool = True,
+    web: bool = True,
     private_network: bool = False,
     env: Mapping[str, str] = {},
     search: Service | None = None,
@@ -69,10 +70,10 @@ def workspace_tools(
     """Files, search, commands and the web, as tools that stay inside `root`.
 
     `recall` keeps the whole of results that are too long, and adds the tool that reads them back. `exec` asks first,
-    unless the command fits a pattern of `allow` (see `commands.py`) or `ask` is False. `private_network`: `web_fetch`
-    may go to private and loopback addresses too. `env`: what commands get besides the harmless variables of the
-    environment. `search`: where `web_search` asks; None: what the environment names (see `websearch.py`). Raises
-    `OSError` if `root` is no folder.
+    unless the command fits a pattern of `allow` (see `commands.py`) or `ask` is False. `web`: False leaves `web_search`
+    and `web_fetch` out; `private_network`: `web_fetch` may go to private and loopback addresses too; `search`: where
+    `web_search` asks, None being what the environment names (see `websearch.py`). `env`: what commands get besides the
+    harmless variables of the environment. Raises `OSError` if `root` is no folder.
     """
     workspace = Workspace(root)
     execution = Execution(workspace, limits, environment(os.environ, env), allow, ask)
@@ -81,9 +82,10 @@ def workspace_tools(
         Listing(workspace, limits),
         Grep(workspace, limits),
         execution,
-        WebSearch(limits, search or Service.of(os.environ)),
-        Fetch(limits, partial(Guard, permits=is_any if private_network else is_public)),
     ]
+    if web:
+        guard = partial(Guard, permits=is_any if private_network else is_public)
+        families += [WebSearch(limits, search or Service.of(os.environ)), Fetch(limits, guard)]
     tools = [each for family in families for each in family.tools()]
     if recall is not None:
         tools.append(recall_tool(recall, limits.result))
