@@ -22,7 +22,7 @@ from chromium import PHONE, WIDE, chromium, context
 from legato.replay import policies
 from legato.replay.page import render
 from legato.replay.play import replay
-from legato.replay.played import Replay
+from legato.replay.played import Replay, Row
 from legato.transcripts import readers
 from stories import call, recording, result, system, user
 from tables import conclude, say
@@ -30,6 +30,7 @@ from tables import conclude, say
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 EXAMPLES = ROOT / "examples"
+PLAYED = 250
 RECORDED = ROOT.parent / "shared" / "transcripts" / "pi-mono" / "sessions.jsonl"
 NASTY = (
     "</script><script>window.hit=1</script>",
@@ -66,15 +67,37 @@ def hostile() -> Replay:
     return replace(found, file=NASTY[0], label=NASTY[4], model=NASTY[2], notes=NASTY)
 
 
-def long(requests: int) -> Replay:
-    """A synthetic session of so many requests."""
+def long(times: int) -> Replay:
+    """A session of so many times `PLAYED` requests: one is played and goes round, which the page cannot tell.
+
+    Playing all of it takes minutes: some policies govern the whole history at every request, as peers do.
+    """
     messages = [system("You change code."), user("Rename the field in every file.")]
-    for number in range(requests):
+    for number in range(PLAYED):
         path = f"src/part{number % 97}/module{number}.py"
         messages += [call(f"c{number}", "read_file", json.dumps({"path": path}), text=f"Next is {path}.")]
-        messages += [result(f"c{number}", f"{path}: " + "def field(self): ... " * (5 + 37 * number % 120))]
+        messages += [result(f"c{number}", f"{path}: " + "def field(self): ... " * (15 + 37 * number % 120))]
     found = replay(recording(messages), policies.choose(policies.DEFAULT), window=64_000, contents=True)
-    return replace(found, file="synthetic.json")
+    size, turns = len(found.messages), len(found.asked)
+    asked = [
+        replace(each, turn=each.turn + turns * nth, at=each.at + size * nth, end=each.end + size * nth)
+        for nth in range(times)
+        for each in found.asked
+    ]
+    chosen = tuple(replace(policy, rows=_round(policy.rows, times, turns, size)) for policy in found.policies)
+    return replace(found, file="synthetic.json", messages=found.messages * times, asked=tuple(asked), policies=chosen)
+
+
+def _round(rows: tuple[Row, ...], times: int, turns: int, size: int) -> tuple[Row, ...]:
+    return tuple(
+        replace(
+            row,
+            turn=row.turn + turns * nth,
+            edits=tuple(replace(edit, at=None if edit.at is None else edit.at + size * nth) for edit in row.edits),
+        )
+        for nth in range(times)
+        for row in rows
+    )
 
 
 @contextmanager
@@ -207,7 +230,8 @@ def colours_and_paper(browser: Browser) -> None:
 
 def two_thousand_requests(browser: Browser) -> None:
     """A session of 2,000 requests: the page opens, and a hundred steps through it are drawn."""
-    played = long(2_000)
+    played = long(8)
+    assert len(played.asked) == 2_000
     text = render([played])
     with opened(browser, [played]) as page:
         loaded = page.evaluate("performance.timing.loadEventEnd - performance.timing.navigationStart")

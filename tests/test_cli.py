@@ -15,6 +15,9 @@ import pytest
 
 Run: TypeAlias = "subprocess.CompletedProcess[str]"
 
+PATIENCE = 600
+"""Seconds after which a command hangs: no claim on how long one takes, on whatever machine."""
+
 COMMANDS = ("check", "govern", "fix", "rule", "profiles", "serve", "run", "replay")
 PAGES = Path(__file__).parent.parent / "docs" / "rules"
 
@@ -40,13 +43,13 @@ LOOP = [
 ]
 
 
-def run(*arguments: str | Path, stdin: str | bytes | None = None, timeout: float = 60) -> Run:
+def run(*arguments: str | Path, stdin: str | bytes | None = None) -> Run:
     """Run the command with this text on its standard input."""
     done = subprocess.run(
         [sys.executable, "-m", "legato", *map(str, arguments)],
         input=stdin.encode() if isinstance(stdin, str) else stdin or b"",
         capture_output=True,
-        timeout=timeout,
+        timeout=PATIENCE,
         check=False,
     )
     out, err = done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
@@ -255,7 +258,7 @@ def test_govern_writes_into_a_pipe_or_device_and_does_not_replace_it(tmp_path: P
     reader.start()
     assert run("govern", write(tmp_path / "a.json", BROKEN), "-o", pipe).returncode == 0
     assert stat.S_ISFIFO(pipe.stat().st_mode)
-    reader.join(timeout=30)
+    reader.join(timeout=PATIENCE)
     assert same(read[0], LEGAL)
 
 

@@ -266,6 +266,50 @@ def test_cline_results_that_share_a_message_are_completed(tmp_path: Path) -> Non
     assert [message["role"] for message in new] == ["user", "assistant", "user", "user", "assistant"]
 
 
+BEYOND = {"nested": b"[" * 3_000 + b"]" * 3_000, "long": b"9" * 5_000}
+
+
+@pytest.mark.parametrize("beyond", BEYOND)
+@pytest.mark.parametrize("name", ["claude-code", "codex", "nanobot"])
+def test_a_line_that_may_be_sound_and_is_more_than_can_be_read_here_is_never_lost(
+    tmp_path: Path, name: str, beyond: str
+) -> None:
+    lines = SAMPLES[name].data.splitlines(keepends=True)
+    lines[2] = lines[2].rstrip(b"}\n") + b',"x":' + BEYOND[beyond] + b"}\n"
+    file = saved(tmp_path, b"".join([*lines, b'{"torn']))
+    for options in ([], ["--write"]):
+        done = run("fix", file, *options)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"legato: {file}:3: ")
+        assert "it may be sound; the file is left as it is" in done.stderr
+    assert file.read_bytes() == b"".join([*lines, b'{"torn'])
+    assert run("check", file).returncode == 1
+
+
+def test_a_byte_order_mark_is_taken_off_any_line(tmp_path: Path) -> None:
+    lines = SAMPLES["codex"].data.splitlines(keepends=True)
+    file = saved(tmp_path, b"".join([*lines[:3], b"\xef\xbb\xbf" + lines[3], *lines[4:]]))
+    assert fixed(file) == SAMPLES["codex"].data
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (SAMPLES["codex"].data.decode().encode("utf-16"), "UTF-16"),
+        (SAMPLES["codex"].data.decode().encode("utf-16-be"), "UTF-16"),
+        (b"\0" * 4_096, "nothing but NUL bytes"),
+    ],
+)
+def test_what_is_no_text_is_said_in_a_word_and_left_alone(tmp_path: Path, data: bytes, said: str) -> None:
+    file = saved(tmp_path, data)
+    for arguments in (["check"], ["fix"], ["fix", "--write"]):
+        done = run(*arguments, file)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert file.read_bytes() == data
+
+
 # -- plain files -------------------------------------------------------------------------------------------------------
 
 ORPHAN = {"role": "tool", "tool_call_id": "gone", "content": "x"}

@@ -156,12 +156,15 @@ def test_what_is_no_damage_is_not_called_so(tmp_path: Path, name: str, damage: s
     assert not any(note.damage for note in found.notes)
 
 
-def test_damage_is_said_by_the_command_too_with_what_mends_it(tmp_path: Path) -> None:
+def test_damage_is_an_error_for_the_command_too_and_it_says_what_mends_it(tmp_path: Path) -> None:
     file = saved(tmp_path, SAMPLES["nanobot"].data + b'{"role": "us')
     done = run("check", file)
-    assert done.returncode == 0
+    assert (done.returncode, done.stdout) == (1, "no errors in 1 conversation; 1 damaged place\n")
     assert done.stderr.startswith(f"legato: {file}:7: not JSON: cut off")
     assert "legato fix" in done.stderr
+    for form in ("json", "github", "sarif"):
+        done = run("check", file, "--format", form)
+        assert (done.returncode, f"{file}:7: not JSON: cut off" in done.stdout) == (1, True)
 
 
 @pytest.mark.parametrize("name", ["mini-swe-agent", "swe-agent", "cline", "cline-history", "inspect"])

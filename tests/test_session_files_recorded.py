@@ -47,8 +47,9 @@ def test_the_claude_code_sessions_say_what_their_openai_form_says() -> None:
 @pytest.mark.parametrize("name", PI)
 def test_pi(name: str) -> None:
     """Every answer is a turn; the messages are those that were not stopped, runs of results being one, and a summary
-    for each compaction."""
+    for each compaction, which is followed by what it keeps: entries are counted, the first line too."""
     entries = bodies(f"pi-mono/native/{name}")
+    compactions = [(at, entry) for at, entry in enumerate(entries) if entry["type"] == "compaction"]
     messages = [entry["message"] for entry in entries if entry["type"] == "message"]
     kept = [entry for entry in entries if entry["type"] in ("message", "compaction")]
     sent = [each.get("message", {"role": "summary"}) for each in kept]
@@ -59,9 +60,12 @@ def test_pi(name: str) -> None:
         for _ in ([0] if key == "toolResult" else run)
     ]
     found = list(recordings(str(FOLDER / "pi-mono" / "native" / name)))
-    assert len(found) == 1 + sum(entry["type"] == "compaction" for entry in entries)
+    assert len(found) == 1 + len(compactions)
+    for each, (_, entry) in zip(found[1:], compactions, strict=True):
+        assert each.lines[1] == (entry["firstKeptEntryIndex"] + 1,)
     assert sum(len(each.turns) for each in found) == sum(message["role"] == "assistant" for message in messages)
-    assert sum(len(each.messages) for each in found) == len(runs)
+    since = [0, *(at + 1 for at, _ in compactions)]
+    assert sum(line[0] >= start for each, start in zip(found, since, strict=True) for line in each.lines) == len(runs)
     recorded = [message["usage"] for message in messages if message["role"] == "assistant"]
     assert [turn.usage for each in found for turn in each.turns] == recorded
     assert [each.over for each in found] == [True] * (len(found) - 1) + [False]

@@ -72,7 +72,7 @@ def _run(arguments: list[str]) -> int:
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", title="commands")
     chosen = next((each for each in arguments if not each.startswith("-")), None)
-    module = None
+    module, asked = None, parser
     for name, summary in COMMANDS.items():
         command = commands.add_parser(
             name,
@@ -84,8 +84,12 @@ def _run(arguments: list[str]) -> int:
             # The one late import: only the command that runs is loaded, so that `legato --help` waits for none.
             module = import_module(f"{__name__}.{name}")
             module.arguments(command)
+            asked = command
     try:
-        options = parser.parse_args(arguments)
+        options, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            hint = "" if unknown[0].startswith("-") else " (an argument of several words needs quotes)"
+            asked.error(f"not understood: {' '.join(unknown)}{hint}")
     except SystemExit as end:
         return int(end.code or 0)
     if options.version:

@@ -35,7 +35,8 @@ examples:
   legato check . --select PAIR,ROLE003 --ignore PAIR004
   legato check . --format github           annotations in a GitHub workflow
 
-exit code: 0 clean, 1 errors found, 2 something cannot be read, or wrong usage"""
+exit code: 0 clean, 1 errors found or a file is damaged, 2 something cannot be read, or
+wrong usage"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     damage = [f"{problem} (legato fix)" for problem in tally.damage]
     sys.stderr.write("".join(f"legato: {plain(problem, 2000)}\n" for problem in (*tally.unread, *damage)))
     FORMATS[options.format](findings, tally, sys.stdout)
-    return 2 if tally.unread else 1 if any(tally.errors.values()) else 0
+    return 2 if tally.unread else 1 if any(tally.errors.values()) or tally.damage else 0
 
 
 @dataclass(frozen=True)

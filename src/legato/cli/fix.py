@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from legato import profiles
 from legato.cli.failure import Failure
-from legato.cli.terminal import Paint, columns, count, plain
+from legato.cli.terminal import Paint, columns, count, folded, plain
 from legato.report import CODES
 from legato.transcripts import files, rewrite
 from legato.transcripts.remark import Remark
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     if options.profile is not None:
         profiles.get(options.profile)
     name = options.file
-    if name == files.STDIN or os.path.isdir(name):
+    if name == files.STDIN or (os.path.exists(name) and not os.path.isfile(name)):
         raise Failure(f"{name}: only a file can be repaired in place")
     if not options.write:
         with naming(name), Source(name) as source:
@@ -82,7 +82,7 @@ def _report(name: str, found: Repair, as_json: bool, outcome: str) -> None:
         sys.stdout.write(f"{plain(name)}: {found.kind}, {paint('green', 'nothing to repair')}\n")
         return
     lines = columns(_rows(name, found.remarks), paint, ("bold", "yellow", ""))
-    lines += ["", f"{plain(name)}: {found.kind}, {count(len(found.remarks), 'fault')}; {outcome}"]
+    lines += ["", folded(f"{plain(name)}: {found.kind}, {count(len(found.remarks), 'fault')}; {outcome}", paint)]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 

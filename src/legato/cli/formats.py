@@ -27,6 +27,7 @@ def as_json(findings: Sequence[Finding], tally: Tally, stream: TextIO) -> None:
         "conversations": tally.conversations,
         "skipped": tally.skipped,
         "unread": tally.unread,
+        "damage": tally.damage,
         "profiles": [
             {
                 "profile": profile,
@@ -48,14 +49,14 @@ def as_github(findings: Sequence[Finding], tally: Tally, stream: TextIO) -> None
             properties = {"file": finding.file, "line": str(finding.line or 1), **properties}
         written = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())
         stream.write(f"::{finding.severity} {written}::{_escaped(_sentence(finding), '')}\n")
-    for problem in tally.unread:
+    for problem in (*tally.unread, *tally.damage):
         stream.write(f"::error title=legato::{_escaped(problem, '')}\n")
 
 
 def as_sarif(findings: Sequence[Finding], tally: Tally, stream: TextIO) -> None:
     """A SARIF 2.1.0 log with one run."""
     codes = sorted({finding.code for finding in findings})
-    notifications = [{"level": "error", "message": {"text": problem}} for problem in tally.unread]
+    notifications = [{"level": "error", "message": {"text": problem}} for problem in (*tally.unread, *tally.damage)]
     run = {
         "tool": {"driver": {"name": "legato", "version": version(), "rules": [_rule(code) for code in codes]}},
         "invocations": [{"executionSuccessful": not tally.unread, "toolExecutionNotifications": notifications}],

@@ -16,7 +16,7 @@ import legato
 from legato import profiles, wire
 from legato.cli.failure import CANNOT, Failure, explain
 from legato.cli.numbers import tokens
-from legato.cli.terminal import Paint, Progress, columns, count, plain
+from legato.cli.terminal import Paint, Progress, columns, count, folded, plain
 from legato.errors import Unrepairable
 from legato.messages import Json
 from legato.policy import PRESETS
@@ -180,8 +180,9 @@ def _report(file: str, done: list[Outcome], verbose: bool, paint: Paint) -> list
     if len(done) == 1 or verbose:
         for outcome in done:
             first, *rest = (plain(line, LINE) for line in outcome.lines)
-            lines.append(f"{paint('bold', plain(outcome.where))}: {first}")
-            lines += [CODE.sub(lambda code: paint("yellow", code[0]), line) for line in rest]
+            where = plain(outcome.where)
+            lines.append(folded(f"{where}: {first}", paint).replace(where, paint("bold", where), 1))
+            lines += [CODE.sub(lambda code: paint("yellow", code[0]), folded(line, paint)) for line in rest]
             lines += _diff(outcome.diff, paint)
     else:
         rows = columns([_row(outcome) for outcome in changed], paint, ("bold", "", "yellow"))

@@ -48,7 +48,8 @@ def _compared(findings: Sequence[Finding], tally: Tally, paint: Paint) -> Iterat
             at, name = -1 if finding.at is None else finding.at, str(finding.profile)
             rows.setdefault((at, finding.code, seen[at, finding.code, name]), {})[name] = finding
             seen[at, finding.code, name] += 1
-        cells = columns([_cells(next(iter(rows[key].values()))) for key in sorted(rows)], paint, ("bold", "", ""))
+        firsts = [_cells(next(iter(rows[key].values()))) for key in sorted(rows)]
+        cells = columns(firsts, paint, ("bold", "", ""), prose=False)
         for key, line in zip(sorted(rows), cells, strict=True):
             marks = [rows[key][name].severity if name in rows[key] else ACCEPTED for name in names]
             painted = [paint(_colour(mark), mark.ljust(width)) for mark, width in zip(marks, widths, strict=True)]
@@ -77,10 +78,12 @@ def _summary(findings: Sequence[Finding], tally: Tally, paint: Paint) -> str:
         if tally.conversations > 1:
             said += f" in {sum(tally.refused.values()):,} of {tally.scope}"
     else:
-        said = f"{paint('green', 'no errors')} in {tally.scope}"
+        said = f"{paint('' if tally.damage else 'green', 'no errors')} in {tally.scope}"
     if warnings:
         shown = any(finding.severity == "warning" for finding in findings)
         said += f", {count(warnings, 'warning')}{'' if shown else ' (--warnings shows them)'}"
+    if tally.damage:
+        said += f"; {paint('red', count(len(tally.damage), 'damaged place'))}"
     return said + (f"; {len(tally.unread):,} could not be read" if tally.unread else "")
 
 
@@ -94,5 +97,6 @@ def _verdicts(tally: Tally, paint: Paint) -> list[str]:
         numbers = {"error": tally.errors.get(profile, 0), "warning": tally.warnings.get(profile, 0)}
         faults = ", ".join(count(number, name) for name, number in numbers.items() if number)
         rows.append((str(profile), paint("red" if refused else "green", said) + (f": {faults}" if faults else "")))
+    damage = [count(len(tally.damage), "damaged place")] if tally.damage else []
     unread = [f"{len(tally.unread):,} could not be read"] if tally.unread else []
-    return columns(rows, paint, ("bold", "")) + unread
+    return columns(rows, paint, ("bold", "")) + damage + unread

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from legato import profiles
 from legato.cli.failure import CANNOT, Failure, explain
 from legato.cli.numbers import tokens
-from legato.cli.terminal import Paint, Progress, columns, count, plain
+from legato.cli.terminal import Paint, Progress, columns, count, moves, plain
 from legato.replay import live, policies
 from legato.replay.play import replay
 from legato.replay.played import Replay, Totals
@@ -143,7 +143,8 @@ class Table:
         rows = [_row(name, total, longest, dearest, bars) for name, total in self.totals.items()]
         first, *rest = TITLES
         titles = (first, *(title.rjust(len(cell)) for title, cell in zip(rest, rows[0][1:], strict=True)))
-        aligned = columns([titles, *rows], paint, ("bold", "", "", "green", "", "", "cyan", "red", "red", "dim"))
+        styles = ("bold", "", "", "green", "", "", "cyan", "red", "red", "dim")
+        aligned = columns([titles, *rows], paint, styles, prose=False)
         what = self.where if self.recordings == 1 else count(self.recordings, "recording")
         window = f"{self.windows.pop():,}" if len(self.windows) == 1 else "the models' own"
         lines = [f"{paint('bold', plain(what))}: {count(self.requests, 'request')}, window {window}"]
@@ -258,7 +259,7 @@ def _live(options: argparse.Namespace, choices: Sequence[policies.Choice]) -> in
     paint = Paint(sys.stdout)
     cells = live.BLOCKS if _bars(sys.stdout) else live.SIGNS
     wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
-    show = _moving if sys.stdout.isatty() and wide >= live.NARROWEST else _still
+    show = _moving if moves(sys.stdout) and wide >= live.NARROWEST else _still
     show(live.frames(stage, choices, paint, wide, cells), len(recording.turns), sys.stdout)
     return 0
 

@@ -47,12 +47,21 @@ def create(workspace: Path, now: datetime) -> Path:
 
 
 def newest(workspace: Path) -> Path:
-    """The session of a workspace that was written last. Raises `Failure` if there is none, `OSError`."""
+    """The session of a workspace that was written last, of those in which something was said.
+
+    Raises `Failure` if there is none, `OSError`.
+    """
     folder = folder_of(workspace)
-    found = [path for path in folder.glob(f"*{SUFFIX}") if path.stat().st_size]
+    found = [path for path in folder.glob(f"*{SUFFIX}") if _is_begun(path)]
     if not found:
         raise Failure(f"no session of {workspace.resolve()} in {folder}")
     return max(found, key=lambda path: (path.stat().st_mtime_ns, path.name))
+
+
+def _is_begun(path: Path) -> bool:
+    """Whether there is more than the first line: a run that is stopped at once leaves no more than that."""
+    with path.open("rb") as file:
+        return bool(file.readline() and file.readline())
 
 
 def header(path: Path) -> Header:

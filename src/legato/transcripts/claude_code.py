@@ -1,9 +1,10 @@
 """Claude Code's sessions: JSONL, a message or a part of one on each line, a tree by `parentUuid`.
 
-One answer is split over lines that share `message.id`, each repeating its usage; parallel results are lines of their
-own, chained or side by side. A compaction starts a new root. Left out are lines of sub-agents (`isSidechain`) unless
-there are no others, notices of failed requests, and what only the transcript shows. `isMeta` lines are sent, so they
-are read.
+One answer is split over lines that share `message.id`, each repeating its usage; parallel calls and their results are
+lines of their own, chained or side by side, and Claude Code puts them together again when it resumes
+(anthropics/claude-code, issue 31330). A compaction starts a new root. Left out are lines of sub-agents (`isSidechain`)
+unless there are no others, notices of failed requests, and what only the transcript shows. `isMeta` lines are sent, so
+they are read.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ def _node(item: Item, value: dict[str, Json], says: bool) -> Node:
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     calls = tuple(str(block.get("id")) for block in blocks if block.get("type") == "tool_use")
     answers = tuple(str(block.get("tool_use_id")) for block in blocks if block.get("type") == "tool_result")
-    return Node(item, value["uuid"], text_of(value.get("parentUuid")), says, calls, answers)
+    part = text_of(value["message"].get("id")) if says and value["type"] == "assistant" else None
+    return Node(item, value["uuid"], text_of(value.get("parentUuid")), says, calls, answers, part)
 
 
 def _threads(source: Source, nodes: list[Node], sessions: list[str | None]) -> Iterator[Thread]:

@@ -1,7 +1,10 @@
 """Codex rollouts: JSONL of `{timestamp, type, payload}`, the `response_item`s being items of OpenAI Responses.
 
 `event_msg` lines are copies for the screen, with one exception: `thread_rolled_back` takes turns of the user back.
-`compacted` starts the history anew, from its `replacement_history` where it has one.
+`compacted` starts the history anew, from its `replacement_history` where it has one. Later `session_meta` lines are
+those of a rollout that this one was forked from. Newer files number their lines (`ordinal`), and Codex refuses one that
+has a line without a number. Sources: openai/codex, codex-rs/rollout/src/{recorder,policy,ordinal}.rs, and
+codex-rs/core/src/session/rollout_reconstruction.rs, 2026.
 """
 
 from __future__ import annotations
@@ -14,11 +17,21 @@ from legato.transcripts.recording import Answer, Item, Piece, Thread, seconds, t
 from legato.transcripts.source import Source
 
 KINDS = ("session_meta", "response_item", "compacted", "turn_context", "event_msg")
+MAIL = "inter_agent_communication"
+SILENT = ("world_state", f"{MAIL}_metadata")
+"""Types of lines, beside `KINDS`, with nothing in them for the model."""
+ORDINAL = "ordinal"
+LOST = (
+    "its session_meta line is lost, and without one Codex does not resume it; put one before all others:"
+    ' {"timestamp":"…","type":"session_meta","payload":{"id":"…","timestamp":"…","cwd":"…","originator":"…",'
+    '"cli_version":"…"}}, the id being that in the name of the file'
+)
 SHADOWS = ("ghost_snapshot",)
 """Items that are never sent."""
 CALLS = ("function", "custom_tool", "local_shell", "web_search", "tool_search", "image_generation")
 ANSWERS = ("reasoning", *(f"{kind}_call" for kind in CALLS))
-CONTEXT = ("<environment_context>", "<user_instructions>", "# AGENTS.md")
+TAGS = ("environment_context", "user_instructions", "skill", "user_shell_command", "turn_aborted")
+CONTEXT = ("# AGENTS.md", *(f"<{tag}>" for tag in (*TAGS, "subagent_notification", "goal_context")))
 """How the text of a user item starts that the program wrote, not the user."""
 KEPT = 20_000 * 4
 """After a compaction without its own history so many characters of the user's messages are kept, the newest."""
@@ -35,14 +48,16 @@ def threads(source: Source) -> Iterator[Thread]:
     usage: Json = None
     unknown: dict[str, int] = {}
     answer = 0
+    met = False
     for item, value in source.items():
         payload = value.get("payload") if isinstance(value, dict) else None
         if not isinstance(payload, dict):
             source.reject(item, "not a line with a payload")
             continue
         kind, inner = value.get("type"), payload.get("type")
-        if kind == "session_meta" and text_of(_instructions(payload)):
-            thread.head = {"instructions": _instructions(payload)}
+        if kind == "session_meta":
+            thread.head = thread.head if met else _head(payload)
+            met = True
         elif kind == "turn_context":
             model = text_of(payload.get("model")) or model
         elif kind == "compacted":
@@ -61,17 +76,22 @@ def threads(source: Source) -> Iterator[Thread]:
                 answer += 1
             about = Answer(str(answer), None, model, seconds(value.get("timestamp"))) if said else None
             thread.pieces.append(Piece(payload, item, about))
-        elif kind not in KINDS:
+        elif kind == MAIL and text_of(payload.get("content")):
+            thread.pieces.append(Piece(_user(payload["content"]), item, derived=True))
+        elif kind not in (*KINDS, *SILENT):
             unknown[str(kind)] = unknown.get(str(kind), 0) + 1
     for name, number in unknown.items():
         source.note(None, f"{number:,} lines of the type {name!r} are left out")
+    if not met:
+        source.give_up(1, LOST)
     if thread.pieces:
         yield thread
 
 
-def _instructions(meta: dict[str, Json]) -> Json:
+def _head(meta: dict[str, Json]) -> dict[str, Json]:
     base = meta.get("base_instructions")
-    return base.get("text") if isinstance(base, dict) else meta.get("instructions")
+    found = text_of(base.get("text") if isinstance(base, dict) else meta.get("instructions"))
+    return {"instructions": found} if found else {}
 
 
 def _usage(payload: dict[str, Json]) -> Json:
@@ -124,13 +144,16 @@ def _after(pieces: list[Piece], payload: dict[str, Json], item: Item) -> list[Pi
         room -= len(_user_text(piece.message) or "")
         if _starts(piece) and room >= 0:
             kept.append(piece)
-    summary = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": payload.get("message")}]}
-    told = [Piece(summary, item, derived=True)] if text_of(payload.get("message")) else []
+    told = [Piece(_user(payload["message"]), item, derived=True)] if text_of(payload.get("message")) else []
     return [*pieces[:first], *reversed(kept), *told]
+
+
+def _user(text: str) -> dict[str, Json]:
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
 
 
 def _record(wire: Json, neighbour: Json, _: str) -> Json:
     return {"timestamp": neighbour.get("timestamp"), "type": "response_item", "payload": wire}
 
 
-READER = Reader("codex", "Codex rollout", sniff, threads, Writer(_record, ("payload",)))
+READER = Reader("codex", "Codex rollout", sniff, threads, Writer(_record, ("payload",), numbered=ORDINAL))

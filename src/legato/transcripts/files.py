@@ -283,8 +283,9 @@ def parse(raw: bytes, file: str, line: int = 1) -> Json:
     try:
         return json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as problem:
-        nul = text[problem.pos : problem.pos + 1] == "\0"
-        what = "a NUL byte" if nul else problem.msg[:1].lower() + problem.msg[1:]
+        what = problem.msg[:1].lower() + problem.msg[1:]
+        if text[problem.pos : problem.pos + 1] == "\0":
+            what = "a NUL byte" if text.strip("\0 \t\r\n") else "nothing but NUL bytes, nothing is left of it"
         raise WireError(f"{file}:{line + problem.lineno - 1}:{problem.colno}", f"not JSON: {what}") from None
     except RecursionError:
         raise WireError(f"{file}:{line}", "JSON nested too deeply") from None

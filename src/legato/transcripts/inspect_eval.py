@@ -1,7 +1,8 @@
 """Inspect's logs: an `.eval` file, a zip with a JSON document a sample, or the one document of the JSON form.
 
 Messages are OpenAI Chat with arguments as values. `attachment://` texts stand in `attachments`. Usage is taken from the
-model event whose answer is the message.
+model event whose answer is the message. Newer logs are compressed with zstd (UKGovernmentBEIS/inspect_ai,
+src/inspect_ai/_util/zipfile.py, 2026), which Python's own `zipfile` knows from 3.14 on.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import errno
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
 
 from legato.errors import WireError
 from legato.messages import Fields, Json
@@ -40,17 +43,32 @@ def threads(source: Source) -> Iterator[Thread]:
 
 def _zipped(source: Source) -> Iterator[Json]:
     """The samples of a zip, one at a time. Raises `WireError` where it is broken."""
+    reader, broken = _reader()
     try:
-        with zipfile.ZipFile(source.stream) as archive:
+        with reader.ZipFile(source.stream) as archive:
             names = [name for name in archive.namelist() if name.startswith(SAMPLES) and name.endswith(".json")]
             for name in names:
                 yield files.parse(archive.read(name), f"{source.name}/{name}")
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as problem:
-        raise WireError(source.name, f"not a sound zip: {problem}") from None
+    except broken as problem:
+        raise WireError(source.name, f"not a sound zip: {problem}; `inspect log recover` may mend it") from None
+    except NotImplementedError as problem:
+        raise WireError(source.name, f"{problem}; if that is zstd, pip install backports.zstd") from None
     except OSError as problem:
         if problem.errno != errno.EINVAL:  # it is told to look before the start of the file
             raise
-        raise WireError(source.name, "not a sound zip") from None
+        raise WireError(source.name, "not a sound zip; `inspect log recover` may mend it") from None
+
+
+def _reader() -> tuple[Any, tuple[type[Exception], ...]]:
+    """What opens a zip, and how it says that one is broken."""
+    broken = (zipfile.BadZipFile, zlib.error, EOFError)
+    if hasattr(zipfile, "ZIP_ZSTANDARD"):
+        return zipfile, (*broken, import_module("compression.zstd").ZstdError)
+    try:
+        found = import_module("backports.zstd.zipfile")
+    except ImportError:
+        return zipfile, broken
+    return found, (*broken, found.BadZipFile, import_module("backports.zstd").ZstdError)
 
 
 def _thread(sample: Fields, number: int) -> Thread:

@@ -1,7 +1,9 @@
 """pi's sessions: JSONL, first a `session` line, then entries; from version 2 on a tree by `parentId`.
 
 Its messages are Anthropic's under other names, and read as those: `toolCall`, `toolResult`, `thinkingSignature`. A
-`compaction` starts the history anew: a summary, and what stands from `firstKeptEntryId` on.
+`compaction` starts the history anew: a summary, and what stands from `firstKeptEntryId` on. Where the conversation goes
+on is the last entry of any type. A file that does not start with its `session` line is empty to pi, and written over
+(badlogic/pi-mono, packages/coding-agent/src/core/session-manager.ts, 2026-03).
 """
 
 from __future__ import annotations
@@ -21,6 +23,10 @@ SILENT = ("session", "model_change", "thinking_level_change", "custom", "label",
 FAILED = ("error", "aborted")
 """How an answer stopped that is never sent again, with all that is in it."""
 ID_LENGTH = 8
+LOST = (
+    "its session line is lost, and pi starts a file without one anew, over what is in it; put a line before all others:"
+    ' {"type":"session","version":3,"id":"…","timestamp":"…","cwd":"…"}'
+)
 
 
 def sniff(_: Source, values: Sequence[Json]) -> bool:
@@ -36,7 +42,9 @@ def sniff(_: Source, values: Sequence[Json]) -> bool:
 def threads(source: Source) -> Iterator[Thread]:
     nodes: list[Node] = []
     seen = Seen()
+    first: Json = None
     for item, value in source.items():
+        first = value if first is None else first
         kind = value.get("type") if isinstance(value, dict) else None
         if kind not in SPOKEN:
             if not isinstance(kind, str):
@@ -53,9 +61,9 @@ def threads(source: Source) -> Iterator[Thread]:
             continue
         nodes.append(Node(item, known, text_of(value.get("parentId")), kind in SPOKEN))
     adopt(source, nodes)
-    found = paths(nodes)
-    if len(found) > 1:
-        found = found[-1:]
+    if not isinstance(first, dict) or first.get("type") != "session" or not text_of(first.get("id")):
+        source.give_up(1, LOST)
+    found = paths([replace(node, says=True) for node in nodes])[-1:]
     shown = {at for path in found for at in path}
     left = sum(node.says for at, node in enumerate(nodes) if at not in shown)
     if left:
@@ -66,28 +74,35 @@ def threads(source: Source) -> Iterator[Thread]:
 
 def _history(source: Source, path: list[Node]) -> Iterator[Thread]:
     thread = Thread("anthropic")
-    starts: dict[str | None, int] = {}
+    said: list[list[Piece]] = []
     for node in path:
-        starts[node.id] = len(thread.pieces)
-        if not node.says:
-            continue
-        value = source.load(node.item)
-        if value["type"] == "compaction":
+        value = source.load(node.item) if node.says else {}
+        if value.get("type") == "compaction":
             yield Thread(thread.format, list(thread.pieces), {}, "before", over=True)
-            first = value.get("firstKeptEntryId")
-            if first is not None and first not in starts:
-                source.note(node.item.line, f"the first entry it keeps is nowhere: {first}")
-            kept = thread.pieces[starts.get(first, len(thread.pieces)) :]
+            first = _first_kept(value, path)
+            if first is None and value.get("firstKeptEntryId") is not None:
+                source.note(node.item.line, f"the first entry it keeps is nowhere: {value['firstKeptEntryId']}")
+            kept = [] if first is None else [piece for pieces in said[first:] for piece in pieces]
             summary = Piece(_user(value.get("summary")), node.item, derived=True)
             thread.pieces = [summary, *(replace(piece, answer=None) for piece in kept)]
+            said.append([])
         else:
-            thread.pieces += _pieces(node.item, value)
+            said.append(_pieces(node.item, value) if node.says else [])
+            thread.pieces += said[-1]
     yield thread
+
+
+def _first_kept(value: Fields, path: list[Node]) -> int | None:
+    """Where on the path the first entry stands that a compaction keeps. Version 1 counts them, the first line too."""
+    first, index = value.get("firstKeptEntryId"), value.get("firstKeptEntryIndex")
+    if first is None:
+        return index - 1 if isinstance(index, int) else None
+    return next((at for at, node in enumerate(path) if node.id == first), None)
 
 
 def _pieces(item: Item, value: Fields) -> list[Piece]:
     if value["type"] == "branch_summary":
-        return [Piece(_user(value.get("summary")), item, derived=True)]
+        return [Piece(_user(value["summary"]), item, derived=True)] if value.get("summary") else []
     message = value["message"] if value["type"] == "message" else {"role": "user", "content": value.get("content")}
     wire = to_wire(message)
     time = seconds(message.get("timestamp") or value.get("timestamp"))
@@ -188,4 +203,5 @@ def _id(seed: str) -> str:
     return sha256(seed.encode()).hexdigest()[:ID_LENGTH]
 
 
-READER = Reader("pi", "pi session", sniff, threads, Writer(_record, ("message",), _fields, ("id", "parentId"), _id))
+WRITER = Writer(_record, ("message",), _fields, ("id", "parentId"), _id, keeps="firstKeptEntryId")
+READER = Reader("pi", "pi session", sniff, threads, WRITER)

@@ -19,6 +19,8 @@ class Writer:
     takes from its neighbour, and its ids are made of `seed`. `links` are the fields of a record's id and its parent's,
     and `ident` makes an id. `merged`: a record holds calls and their results, so `fields` gets the list of messages
     that one became. `counter` is the field of the first record that counts messages from the start.
+    `keeps` is the field in which a compaction names the first record that it keeps.
+    `numbered` is the field that numbers the records: a file with it takes no new ones, and none can be taken out.
     `container` is where the list of records stands in a document; None: it is a file of lines.
     """
 
@@ -29,6 +31,8 @@ class Writer:
     ident: Callable[[str], str] = str
     merged: bool = False
     counter: str | None = None
+    numbered: str | None = None
+    keeps: str | None = None
     container: tuple[str, ...] | None = None
 
 

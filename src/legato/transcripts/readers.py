@@ -38,6 +38,7 @@ READERS: dict[str, Reader] = {
         gemini_cli.READER,
         claude_code.READER,
         openhands.READER,
+        mini_swe_agent.RESPONSES,
         mini_swe_agent.READER,
         swe_agent.READER,
         cline.READER,

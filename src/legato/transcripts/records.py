@@ -16,6 +16,7 @@ from legato.transcripts.source import Line, Source
 from legato.transcripts.spans import Span, children, dumped, is_tight, locate, spliced, with_fields
 
 SPEAKERS = ("assistant", "model")
+NUMBERED = "its lines are numbered (`{}`): none can be put in or taken out; its agent answers open calls itself"
 
 
 @dataclass(slots=True)
@@ -62,8 +63,12 @@ class Records:
                 raise CannotWrite(
                     f"{source.name}:{thread.pieces[at].item.line}", "it would have to change, and is no message"
                 )
+        if (layout.gone or layout.added) and self.writer.numbered in source.load(thread.pieces[0].item):
+            raise CannotWrite(source.name, NUMBERED.format(self.writer.numbered))
         if layout and self.writer.counter is not None:
             self._count(source, rows, self.writer.counter)
+        if self.writer.keeps is not None:
+            self._keep(source, thread, layout.gone, self.writer.keeps)
         self.gone |= {thread.pieces[at].item for at in layout.gone}
         self.links.drop(thread.pieces[at].item for at in layout.gone)
         for at, row in layout.changed.items():
@@ -173,6 +178,16 @@ class Records:
         if boundary != value[counter]:
             old, new = {counter: value[counter]}, {counter: boundary}
             self.edits.setdefault(item, []).append(Edit((), old, new))
+
+    def _keep(self, source: Source, thread: Thread, gone: set[int], keeps: str) -> None:
+        """Where the first record that a compaction keeps is gone, have it name the next one."""
+        ids = [self.links.ids.get(piece.item) for piece in thread.pieces]
+        for piece in thread.pieces:
+            first = source.load(piece.item).get(keeps) if piece.derived else None
+            at = ids.index(first) if first is not None and first in ids else None
+            if at is not None and at in gone:
+                new = next((ids[later] for later in range(at + 1, len(ids)) if later not in gone), None)
+                self.edits.setdefault(piece.item, []).append(Edit((), {keeps: first}, {keeps: new}))
 
     def _put_merged(self, source: Source, thread: Thread, rows: Sequence[Row]) -> None:
         """Records that are several messages each: what every one of them became."""

@@ -43,27 +43,36 @@ def repair(source: Source, profile: str | None) -> Repair:
     reader = reader_of(source)
     if reader is None:
         said, pieces = plain.repair(source, profile)
+        _refuse_hopeless(source)
         return Repair("messages", tuple(said), pieces)
     threads = [thread for thread in reader.threads(source) if not thread.over]
     for thread in threads:
         thread.pieces = [piece for piece in thread.pieces if piece.message is not None]
+    _refuse_hopeless(source)
     damage = [Remark(note.line, "", note.text) for note in source.notes if note.damage]
     kept = sum(len(thread.pieces) for thread in threads)
     if len(damage) > max(kept, FEW):
         found = f"{len(damage):,} lines are broken and {kept:,} hold a message"
-        raise CannotWrite(source.name, f"{found}: it does not look like a file of {reader.title}")
+        raise CannotWrite(source.name, f"{found}: it may be no {reader.title}, and is left as it is")
     mended = [_mended(source, thread, profile) for thread in threads]
     remarks = [*damage, *(remark for _, _, found in mended for remark in found)]
     if not remarks:
         return Repair(reader.title, (), lambda: iter(()))
     if reader.writer is None:
-        raise CannotWrite(source.name, f"{_first(remarks)}; a file of {reader.title} is not written: {reader.why_not}")
+        raise CannotWrite(source.name, f"{_first(remarks)}; this ({reader.title}) is not written: {reader.why_not}")
     plans = [(thread, layout) for thread, layout, _ in mended]
     if reader.writer.container is not None:
         pieces = document(source, reader.writer, *plans[0])
     else:
         pieces = _lines(source, reader.writer, plans)
     return Repair(reader.title, tuple(sorted(remarks, key=lambda remark: remark.line or 0)), pieces)
+
+
+def _refuse_hopeless(source: Source) -> None:
+    """Raises `CannotWrite` where something is broken that cannot be mended: what is left must not be made worse."""
+    if source.hopeless is not None:
+        place = source.name if source.hopeless.line is None else f"{source.name}:{source.hopeless.line}"
+        raise CannotWrite(place, f"{source.hopeless.text}; the file is left as it is")
 
 
 def _first(remarks: Sequence[Remark]) -> str:

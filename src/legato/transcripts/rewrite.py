@@ -1,8 +1,8 @@
 """Changing a session file in place so that at any moment, whatever happens, it is the old one or the new one, whole.
 
 The file is locked while it is read and written, for programs that lock it too; one that does not is noticed if it
-wrote meanwhile. The old file is kept beside it first. What a killed run leaves behind has names of its own, and the
-next run takes it away.
+wrote meanwhile. The old file gets a second name first, so what an agent that still has it open writes to it later is
+not lost. What a killed run leaves behind has a name of its own, and the next run takes it away.
 """
 
 from __future__ import annotations
@@ -26,14 +26,12 @@ def locked(name: str) -> Iterator[BinaryIO]:
     """The file, open and locked; of a link, what it links to. Raises `OSError`: `EAGAIN` where another has the lock."""
     path = os.path.realpath(name)
     with open(path, "r+b") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "no regular file, so it cannot be repaired in place", name)
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as problem:
             if problem.errno in (errno.EAGAIN, errno.EACCES):
-                raise OSError(errno.EAGAIN, "another program has it locked", name) from None
+                raise OSError(errno.EAGAIN, "another program has it locked; stop that first", name) from None
             raise
         _same(path, os.fstat(stream.fileno()), name)
         yield stream
@@ -46,15 +44,19 @@ def replace(name: str, pieces: Iterable[bytes], seen: os.stat_result) -> str:
     """
     path = os.path.realpath(name)
     part = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}{PART}")
+    placed = False
     try:
-        _write(part, pieces, seen)
-        backup = _keep(path, seen)
+        _write(part, pieces, seen, name)
         _same(path, seen, name)
+        backup = _keep(path)
         os.replace(part, path)
-        _sync_folder(path)
+        placed = True  # from now on a file of that name is another run's
     finally:
-        with suppress(FileNotFoundError):
-            os.unlink(part)
+        if not placed:
+            with suppress(FileNotFoundError):
+                os.unlink(part)
+    _catch_up(backup, path, seen)
+    _sync_folder(path)
     return backup
 
 
@@ -62,46 +64,70 @@ def _same(path: str, seen: os.stat_result, name: str) -> None:
     """Raises `OSError` if the file is another one by now, or was written to."""
     now = os.stat(path)
     if _marks(now) != _marks(seen):
-        raise OSError(errno.EBUSY, "it was written to meanwhile; nothing was changed", name)
+        raise OSError(errno.EBUSY, "it was written to meanwhile; nothing was changed: stop its agent first", name)
 
 
 def _marks(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _write(part: str, pieces: Iterable[bytes], seen: os.stat_result) -> None:
+def _write(part: str, pieces: Iterable[bytes], seen: os.stat_result, name: str) -> None:
     """Write a file to the disk, with the permissions and the owner of the old one."""
-    with suppress(FileNotFoundError):
-        os.unlink(part)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as problem:
+        why = f"{problem.strerror}: the repaired file has to be written into this folder"
+        raise OSError(problem.errno, why, os.path.dirname(part)) from None
     with open(descriptor, "wb") as stream:
+        _own(stream.fileno(), seen, name)
         stream.writelines(pieces)
-        if (seen.st_uid, seen.st_gid) != (os.geteuid(), os.getegid()):
-            with suppress(PermissionError):
-                os.fchown(stream.fileno(), seen.st_uid, seen.st_gid)
         os.fchmod(stream.fileno(), stat.S_IMODE(seen.st_mode))
         stream.flush()
         os.fsync(stream.fileno())
 
 
-def _keep(path: str, seen: os.stat_result) -> str:
-    """Keep the old file beside itself under the first name that is free."""
-    copy = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}{BACKUP}{PART}")
-    with open(path, "rb") as old:
-        _write(copy, iter(lambda: old.read(shutil.COPY_BUFSIZE), b""), seen)  # type: ignore[attr-defined]
+def _own(descriptor: int, seen: os.stat_result, name: str) -> None:
+    """Give a new file the owner of the old one. Raises `PermissionError` where it would belong to somebody else."""
+    if (seen.st_uid, seen.st_gid) == (os.geteuid(), os.getegid()):
+        return
     try:
-        os.utime(copy, ns=(seen.st_atime_ns, seen.st_mtime_ns))
-        number = 0
-        while True:
-            backup = f"{path}{BACKUP}{number or ''}"
-            try:
-                os.link(copy, backup)
-            except FileExistsError:
-                number += 1
-            else:
+        os.fchown(descriptor, seen.st_uid, seen.st_gid)
+    except PermissionError as problem:
+        if seen.st_uid != os.geteuid():
+            why = "it belongs to another user, who would not own the repaired one; run this as that user"
+            raise PermissionError(problem.errno, why, name) from None
+
+
+def _keep(path: str) -> str:
+    """Give the old file a second name, the first that is free, or that a run which was killed gave it."""
+    number = 0
+    while True:
+        backup = f"{path}{BACKUP}{number or ''}"
+        try:
+            os.link(path, backup)
+        except FileExistsError:
+            if os.path.samestat(os.lstat(path), os.lstat(backup)):
                 return backup
-    finally:
-        os.unlink(copy)
+            number += 1
+        except OSError as problem:
+            raise OSError(problem.errno, f"{problem.strerror}: it cannot be kept as {backup}", path) from None
+        else:
+            return backup
+
+
+def _catch_up(backup: str, path: str, seen: os.stat_result) -> None:
+    """Append to the new file what was appended to the old one between the last look at it and the rename."""
+    with open(backup, "rb") as old:
+        old.seek(seen.st_size)
+        late = old.read(1)
+        if late:
+            with open(path, "ab") as new:
+                new.write(late)
+                shutil.copyfileobj(old, new)
+                new.flush()
+                os.fsync(new.fileno())
 
 
 def _sync_folder(path: str) -> None:

@@ -35,8 +35,12 @@ WHOLE = 1 << 28
 """A file of more bytes than this is no single document."""
 TRIES = 64
 """In so many places of a torn line a value is looked for."""
+OUT = "; it is left out"
+"""What becomes of a line in which nothing can be read."""
 OPENING = re.compile(r'\{\s*"')
 ZIP = b"PK\x03\x04"
+WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, '{"'.encode("utf-16-le"), '{"'.encode("utf-16-be"))
+"""How a file starts that is UTF-16, with a mark of it or without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Line:
     """A line of the file: its number, its bytes with their end, and the values that were found in it.
 
     `texts` are the values as they stand, cleaned of what is no JSON; `fault` says what is wrong with the line. Blank
-    lines have no values and no fault.
+    lines have no values and no fault. `beyond`: it may be sound, and is more than Python's JSON reader takes.
     """
 
     number: int
@@ -54,6 +58,7 @@ class Line:
     texts: tuple[str, ...]
     items: tuple[Item, ...]
     fault: str = ""
+    beyond: bool = False
 
 
 class Source:
@@ -65,6 +70,7 @@ class Source:
         self.rejected: set[Item] = set()
         self.adopted: dict[Item, Item | None] = {}
         self.openings: set[str] = set()
+        self.hopeless: Note | None = None
         self.folder = os.path.isdir(name)
         with naming(name):
             self.stream: BufferedIOBase | BinaryIO = TemporaryFile() if self.folder else _opened(name)  # noqa: SIM115
@@ -114,9 +120,11 @@ class Source:
 
     @property
     def values(self) -> list[Json]:
-        """What tells the format: the first values of a file of lines, or the one of a document."""
+        """What tells the format: the first values of a file of lines, or the one of a document. Raises `WireError`."""
         if self.folder or self.magic.startswith(ZIP):
             return []
+        if self.magic.startswith(WIDE):
+            raise WireError(self.name, "this is UTF-16, and legato reads UTF-8")
         return [self.document] if self.is_document else self.first
 
     @cached_property
@@ -134,6 +142,11 @@ class Source:
     def note(self, line: int | None, text: str, damage: bool = False) -> None:
         self.notes.append(Note(line, text, damage))
 
+    def give_up(self, line: int | None, text: str) -> None:
+        """Note damage that cannot be mended, so that a file with it is not written."""
+        self.note(line, text, damage=True)
+        self.hopeless = self.hopeless or self.notes[-1]
+
     def reject(self, item: Item, text: str) -> None:
         """Note a value that is no record of this format: nothing can be made of it."""
         self.rejected.add(item)
@@ -148,8 +161,10 @@ class Source:
         """Every line with its values; what is damaged is noted. Read it once to its end."""
         self.notes = [note for note in self.notes if not note.damage]
         for line in self._read():
-            if line.fault:
-                self.note(line.number, line.fault, damage=True)
+            if line.beyond:
+                self.give_up(line.number, f"{line.fault}, more than is read here: it may be sound")
+            elif line.fault:
+                self.note(line.number, line.fault + ("" if line.values else OUT), damage=True)
             yield line
 
     def items(self) -> Iterator[tuple[Item, Json]]:
@@ -228,11 +243,11 @@ def _line(number: int, start: int, raw: bytes, openings: set[str]) -> Line:
     faults = []
     if b"\0" in body:
         faults.append("NUL bytes")
-    if body.startswith(codecs.BOM_UTF8) and number == 1:
+    if body.startswith(codecs.BOM_UTF8):
         faults.append("a byte order mark")
     text = clean(body).strip(" \t\r\n")
     if "\ufffd" in text and not _sound(body):
-        faults.append("bytes that are not UTF-8")
+        faults.append("bytes that are not UTF-8, read as U+FFFD")
     if not text:
         return Line(number, start, raw, (), (), (), "nothing but NUL bytes")
     at = start + raw.index(body)
@@ -244,9 +259,10 @@ def _line(number: int, start: int, raw: bytes, openings: set[str]) -> Line:
         faults.append(why)
         values, texts = tuple(value for value, _ in found), tuple(piece for _, piece in found)
     except RecursionError:
-        values, texts, faults = (), (), ["JSON nested too deeply"]
+        return Line(number, start, raw, (), (), (), "JSON nested too deeply", beyond=True)
     except ValueError:
-        values, texts, faults = (), (), [f"a number of more than {sys.get_int_max_str_digits():,} digits"]
+        why = f"a number of more than {sys.get_int_max_str_digits():,} digits"
+        return Line(number, start, raw, (), (), (), why, beyond=True)
     items = [Item(number, at, at + len(body))] if len(texts) == 1 and not faults else _places(number, at, body, texts)
     return Line(number, start, raw, values, texts, tuple(items), ", ".join(faults))
 
@@ -289,7 +305,7 @@ def _pieces(text: str, openings: set[str]) -> tuple[list[tuple[Json, str]], str]
         found.append((value, text[at:end]))
         at = skip(text, end)
     if torn:
-        what = "cut off" if not found else f"{len(found)} values and a torn one"
+        what = "cut off" if not found else f"{len(found)} whole and a torn one"
         return found, f"not JSON: {what} ({', '.join(torn[:3])})"
     return found, f"{len(found)} values on one line"
 

@@ -11,7 +11,6 @@ from legato.messages import Json
 
 DECODER = json.JSONDecoder()
 SPACE = re.compile(r"[ \t\n\r]*")
-SEPARATOR = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from legato.transcripts.source import Source
 @dataclass(frozen=True, slots=True)
 class Node:
     """One record of the tree: where it stands, its id and its parent's. `says`: it is a message. `calls` and `answers`
-    are the ids of the calls in it, and of those it brings the results of."""
+    are the ids of the calls in it, and of those it brings the results of; `part` is the id of the answer it belongs to.
+    """
 
     item: Item
     id: str | None
@@ -24,6 +25,7 @@ class Node:
     says: bool
     calls: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
+    part: str | None = None
 
 
 class Seen:
@@ -114,11 +116,14 @@ def adopt(source: Source, nodes: Sequence[Node]) -> None:
             above = above or parents(nodes)
             parent = above[at]
             before = None if parent is None else nodes[parent].item
-            source.adopt(node.item, before, f"its parent is nowhere in the file: {node.parent}")
+            instead = "" if before is None else f"; it is taken to follow line {before.line}"
+            source.adopt(node.item, before, f"its parent is nowhere in the file: {node.parent}{instead}")
 
 
 def with_results(nodes: Sequence[Node], path: Sequence[int]) -> list[int]:
-    """The path with the results of its calls that hang beside it: parallel results may each be a leaf of their own."""
+    """The path with what hangs beside it of parallel calls: they may be parts of one answer that are records of their
+    own, and the result of each a leaf."""
+    path = _with_parts(nodes, path)
     on = set(path)
     answered = {answer for at in path for answer in nodes[at].answers}
     missing = {call for at in path for call in nodes[at].calls} - answered
@@ -133,3 +138,16 @@ def with_results(nodes: Sequence[Node], path: Sequence[int]) -> list[int]:
         found.append(at)
         found += [beside[call] for call in nodes[at].calls if call in beside and beside[call] not in found]
     return found
+
+
+def _with_parts(nodes: Sequence[Node], path: Sequence[int]) -> list[int]:
+    """The path with the other calls of its answers, each after the last part of its answer."""
+    on = set(path)
+    last = {nodes[at].part: at for at in path if nodes[at].part is not None}
+    known = {call for at in path for call in nodes[at].calls}
+    beside: dict[int, list[int]] = {}
+    for at, node in enumerate(nodes):
+        if at not in on and node.calls and node.part in last and known.isdisjoint(node.calls):
+            beside.setdefault(last[node.part], []).append(at)
+            known.update(node.calls)
+    return [each for at in path for each in (at, *beside.get(at, ()))]
