@@ -64,9 +64,9 @@ def outcome(govern: Callable[[], legato.Governed]) -> tuple[Any, ...]:
 class Growth:
     """A history that becomes what the steps say, and the session that prepares it."""
 
-    def __init__(self, case: Case, verify: bool) -> None:
+    def __init__(self, case: Case, verify: bool, policy: legato.Policy | None = None) -> None:
         self.case = case
-        policy = POLICIES[case.policy]()
+        policy = policy or POLICIES[case.policy]()
         if case.budget is not None:
             policy = structs.replace(policy, window=case.budget + 12, max_output=8, reserve=4)
         self.policy = policy

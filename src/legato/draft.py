@@ -19,7 +19,8 @@ ROUNDS = 24
 class Draft:
     """A request on its way, and the changes that made it. Nothing is altered: each step gives a new draft.
 
-    `settled` are the families that have found nothing wrong with this very request.
+    `settled` are the families that have found nothing wrong with this very request. `cost` is no less than its tokens,
+    where that is known.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Draft:
         ledger: Ledger,
         settled: frozenset[Family] = frozenset(),
         folds: tuple[Broke, ...] = (),
+        cost: int | None = None,
     ) -> None:
         self.request = request
         self.changes = changes
@@ -37,6 +39,7 @@ class Draft:
         self.ledger = ledger
         self.settled = settled
         self.folds = folds
+        self.cost = cost
 
     def make(self, edits: Iterable[Edit], harmless: Collection[int] = (), folds: Sequence[Broke] = ()) -> Draft:
         """The draft with the edits applied and written down. At the `harmless` places nothing is lost."""
@@ -60,7 +63,9 @@ class Draft:
         return draft
 
     def tokens(self) -> int:
-        return self.ledger.request(self.request)
+        if self.cost is None:
+            self.cost = self.ledger.request(self.request)
+        return self.cost
 
     def _settle(self, family: Family) -> Draft:
         draft = self
@@ -71,6 +76,7 @@ class Draft:
                 if errors:
                     raise Unrepairable(errors)
                 settled = draft.settled | {family}
-                return Draft(draft.request, draft.changes, draft.profile, draft.ledger, settled, draft.folds)
+                about = (draft.changes, draft.profile, draft.ledger, settled, draft.folds, draft.cost)
+                return Draft(draft.request, *about)
             draft = draft.make(edits, harmless(errors))
         raise GovernanceError(f"a fault of legato: {', '.join(sorted({error.code for error in errors}))} do not settle")

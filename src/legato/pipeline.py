@@ -135,12 +135,14 @@ def govern(
 class Run(msgspec.Struct, frozen=True):
     """One request through the pipeline: what came in, what is sent, and what a session has to know to go on from it.
 
-    `local` is the draft before the fit, `fitted` what the fit made of it, `whole` what is sent.
+    `local` is the draft that the rules mended before the fit, `compacted` what the fit was given, `fitted` what it made
+    of that, `whole` what is sent.
     """
 
     payload: Json
     before: Request
     local: Draft
+    compacted: Draft
     whole: Draft
     target: Profile
     policy: Policy
@@ -171,6 +173,7 @@ class Run(msgspec.Struct, frozen=True):
             target = _target(messages, profile, form, model)
             before = wire.read(messages, target.format, tools)
         else:
+            wire.codec(to)
             target = _target(messages, profile or OWN[to], to, model)
             source = form or wire.sniff(messages)
             before, left = wire.move(wire.read(messages, source, tools), to)
@@ -186,13 +189,15 @@ class Run(msgspec.Struct, frozen=True):
         budget = _budget(policy, target, local.request)
         if calibration is not None:
             budget = calibration.budget(budget)
+        compacted = local
         if policy.microcompact is not None:
-            local = local.make(policy.microcompact.plan(local.request, ledger.count, keeper(policy)))
-        fitted = fit(local, policy, budget)
+            compacted = local.make(policy.microcompact.plan(local.request, ledger.count, keeper(policy)))
+        fitted = fit(compacted, policy, budget)
         whole = fitted.draft
         if budget is not None and target.output_counts:
             whole = cap(whole, policy.window or target.window or 0)
-        return cls(messages, before, local, whole, target, policy, budget, fitted, remarks, summary, to is not None)
+        drafts = (local, compacted, whole)
+        return cls(messages, before, *drafts, target, policy, budget, fitted, remarks, summary, to is not None)
 
     def governed(self) -> Governed:
         return _governed(self.payload, self.before, self.whole, self.budget, self.target, self.remarks, self.moved)

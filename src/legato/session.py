@@ -9,7 +9,6 @@ session.observe(answer.usage)
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -24,6 +23,7 @@ from legato.prefix import Prefix
 from legato.profiles import Profile
 from legato.profiles.overflow import Overflow, overflow
 from legato.summary import Summary, omitted
+from legato.wire import shape
 
 UNSEEN = (*CONTINUED, "prompt", "cachedContent", "cached_content")
 """The fields of a body that name text which the provider holds, and counts."""
@@ -85,7 +85,7 @@ class Session:
         """What stands for the units that were dropped: an input of `govern`, like the calibration."""
         self.broke_at: int | None = None
         """The first message of what was prepared last that is not what was prepared before it; None: all that was
-        sent is the beginning of what is sent."""
+        sent is the beginning of what is sent. 0 where something was changed in place, no matter where."""
         self._prefix: Prefix | None = None
         self._seal: tuple[int, bytes] | None = None
         self._sent: Governed | None = None
@@ -100,18 +100,21 @@ class Session:
         """
         tools = self.tools if tools is None else tools
         written = _written(messages, tools) if self.verify else b""
-        governed, broke = None, None
-        if self._prefix is not None and (not self.verify or self._is_sealed(written)):
-            governed = self._prefix.grown(messages, tools, self.calibration)
+        before, governed = self._prefix, None
+        head = None if before is None else before.run.whole.request.head
+        if before is not None and (not self.verify or self._is_sealed(written)):
+            governed = before.grown(messages, tools, self.calibration)
         if governed is None:
             run = self._run(messages, tools, self.summary)
             governed = run.governed()
-            broke = self._departs(governed, run.whole.request.head)
             self._prefix = self._known_by(run, tools)
             if self.policy.summarise:
                 governed = self._asking(run, governed, tools)
-        elif self._prefix is not None and self._prefix.folded:
-            broke = self._departs(governed, self._prefix.run.whole.request.head)
+        broke = None
+        if self._prefix is not None and (self._prefix is not before or self._prefix.moved):
+            broke = self._departs(governed, head)
+            if broke is None and self._seal and written and not self._is_sealed(written):
+                broke = 0  # changed in place: what was sent is not there any more to be compared with
         self._seal = (len(written), hashlib.sha256(written).digest()) if written else None
         self._sent, self._known, self.broke_at = governed, None, broke
         return governed
@@ -190,14 +193,15 @@ class Session:
             raise GovernanceError("nothing was prepared yet, so there is nothing to learn from")
         return msgspec.structs.replace(self._known, calibration=self.calibration, summary=self.summary)
 
-    def _departs(self, governed: Governed, head: Fields) -> int | None:
-        """Where what is sent, under this head, departs from what was sent before it."""
+    def _departs(self, governed: Governed, head: Fields | None) -> int | None:
+        """Where what is sent departs from what was sent before it, under this head."""
         if self._sent is None or self._prefix is None:
             return None
         before, now = self._sent.messages, governed.messages
         if head != self._prefix.run.whole.request.head:
             return 0
-        place = next((at for at, (old, new) in enumerate(zip(before, now, strict=False)) if old != new), len(now))
+        pairs = enumerate(zip(before, now, strict=False))
+        place = next((at for at, (old, new) in pairs if old is not new and old != new), len(now))
         return place if place < len(before) else None
 
     def _is_sealed(self, written: bytes) -> bool:
@@ -214,7 +218,8 @@ def _written(messages: Json, tools: Sequence[Json] | None) -> bytes:
     longest = max(lists, key=len, default=[])
     rest = {key: value for key, value in messages.items() if value is not longest} if lists else None
     try:
-        return (json.dumps([rest, tools]) + json.dumps(longest if lists else messages)[:-1]).encode()
+        text = shape.dump([rest, tools]) + shape.dump(longest if lists else messages)[:-1]
+        return text.encode("utf-8", "surrogatepass")
     except (TypeError, ValueError, RecursionError):
         return b""
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from legato.edits import Edit, Request
 from legato.errors import PolicyError
-from legato.fit.shrink import MARKED
-from legato.messages import Text, ToolResult, changed, text_of
+from legato.fit.cutting import unmarked
+from legato.messages import Message, Opaque, Text, ToolResult, changed, text_of
+from legato.pairing import Call
 from legato.rules.pair import BACKFILL
 from legato.rules.violation import Rule
+from legato.wire import shape
 
 STALE = Rule("SIZE001", "stale-tool-result", "An old result of a tool that can be run again fills the window.")
 
@@ -33,6 +35,22 @@ KEPT = '[{tool} was done. Its result, {tokens:,} tokens, was left out to save co
 
 Keep = Callable[[str], str]
 """Keeps a text and returns the handle under which it can be had again."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a result stands: its message and its part there; and the tool it is of."""
+
+    at: int
+    part: int
+    tool: str
+
+
+def said(result: ToolResult) -> str | None:
+    """The text of a result, or the JSON of one that is an object (Gemini's are). None where it is media or blocks."""
+    value = result.parts[0].raw if len(result.parts) == 1 and isinstance(result.parts[0], Opaque) else None
+    if isinstance(value, dict) and "type" not in value:
+        return shape.dump(value)
+    return text_of(result.parts)
 
 
 class Microcompact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,56 +76,48 @@ class Microcompact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def plan(self, request: Request, count: Callable[[str], int], keep: Keep | None = None) -> list[Edit]:
         """One edit a message that holds a stale result. With `keep` the placeholder says how to get it back."""
         transcript = request.transcript
-        places = self._results(request)
-        new: dict[int, dict[int, ToolResult]] = {}
+        found = self.results(request.pairs[0], transcript)
+        new: dict[int, Message] = {}
         reasons: dict[int, str] = {}
-        for at, part, tool, result in places[: max(0, len(places) - self.keep)]:
-            text = text_of(result.parts)
-            line = self.placeholder.format(tool=tool)
-            if not self.is_stale(tool, text, count) or text is None:
-                continue
-            if keep is not None:
-                line = KEPT.format(tool=tool, tokens=count(text), handle=keep(text))
-                if count(line) >= count(text):
-                    continue
-            new.setdefault(at, {})[part] = changed(result, parts=(Text(line, flat=True),))
-            reasons[at] = f"a result of {tool} older than the newest {self.keep}"
-        return [
-            Edit(
-                at,
-                (
-                    changed(
-                        transcript[at], parts=tuple([parts.get(i, part) for i, part in enumerate(transcript[at].parts)])
-                    ),
-                ),
-                STALE.code,
-                reasons[at],
-            )
-            for at, parts in new.items()
-        ]
+        for place in found[: max(0, len(found) - self.keep)]:
+            at = place.at
+            message = self.compacted(new.get(at, transcript[at]), place, count, keep)
+            if message is not None:
+                new[at] = message
+                reasons[at] = f"a result of {place.tool} older than the newest {self.keep}"
+        return [Edit(at, (message,), STALE.code, reasons[at]) for at, message in new.items()]
 
-    def results(self, request: Request) -> list[tuple[str, str | None]]:
-        """The results in question in order, by their tool and text: None where they are no text."""
-        return [(tool, text_of(result.parts)) for _, _, tool, result in self._results(request)]
-
-    def is_stale(self, tool: str, text: str | None, count: Callable[[str], int]) -> bool:
-        """Whether the result is replaced when it is old: long enough, not legato's own, and costlier than its line.
-
-        The document's own line replaces it at any price.
-        """
-        line = self.placeholder.format(tool=tool)
-        if text is None or len(text) < self.min_chars or text in (line, BACKFILL) or MARKED.search(text):
-            return False
-        return (self.placeholder, self.tools) == (PLACEHOLDER, TOOLS) or count(line) < count(text)
-
-    def _results(self, request: Request) -> list[tuple[int, int, str, ToolResult]]:
-        """The results of the tools in question, in order: message, part, tool and result."""
+    def results(self, calls: Iterable[Call], transcript: Sequence[Message], offset: int = 0) -> list[Place]:
+        """The results of the tools in question, in order. `offset` is added to their places."""
         found = []
-        for call in request.pairs[0]:
+        for call in calls:
             for at, part in call.results:
-                result = request.transcript[at].parts[part]
+                result = transcript[at].parts[part]
                 assert isinstance(result, ToolResult)
                 tool = result.name or call.call.name
                 if tool in self.tools:
-                    found.append((at, part, tool, result))
-        return sorted(found, key=lambda place: place[:2])
+                    found.append(Place(at + offset, part, tool))
+        return sorted(found, key=lambda place: (place.at, place.part))
+
+    def compacted(
+        self, message: Message, place: Place, count: Callable[[str], int], keep: Keep | None = None
+    ) -> Message | None:
+        """The message with a line for its result there, which is old. None where that stays.
+
+        A result that is short, no text, or legato's own does; and one that costs no more than its line, which the
+        document's own line replaces at any price.
+        """
+        result = message.parts[place.part]
+        assert isinstance(result, ToolResult)
+        text = said(result)
+        line = self.placeholder.format(tool=place.tool)
+        if text is None or text in (line, BACKFILL) or len(unmarked(text)) < self.min_chars:
+            return None
+        if (self.placeholder, self.tools) != (PLACEHOLDER, TOOLS) and count(line) >= count(text):
+            return None
+        if keep is not None:
+            line = KEPT.format(tool=place.tool, tokens=count(text), handle=keep(text))
+            if count(line) >= count(text):
+                return None
+        new = changed(result, parts=(Text(line, flat=True),))
+        return changed(message, parts=(*message.parts[: place.part], new, *message.parts[place.part + 1 :]))

@@ -7,11 +7,12 @@ stays and the units between go. So one turn that is larger than the budget loses
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 
-from legato.edits import Edit, Request
+from legato.edits import Edit
 from legato.fit.units import Unit, units
-from legato.messages import Message, ToolResult, Transcript, changed
+from legato.messages import Message, ToolResult, changed
 from legato.profiles import Profile
 from legato.rules.violation import Rule
 
@@ -25,31 +26,67 @@ ATTEMPTS = 4
 
 
 class Cut:
-    """The ways to cut one transcript: cut `k` keeps unit `k` and all newer ones, the last one the least."""
+    """The ways to cut a transcript that may grow: cut `k` keeps unit `k` and all newer ones, the last one the least.
 
-    def __init__(self, request: Request, profile: Profile, cost: Callable[[Message], int]) -> None:
-        self.transcript: Transcript = request.transcript
-        self.units = units(self.transcript, profile)
-        costs = [cost(message) for message in self.transcript]
-        if profile.alternates:
-            self._discount_merges(costs, cost)
-        self.pinned = sum(tokens for tokens, message in zip(costs, self.transcript, strict=True) if message.is_system)
-        self._openers = self._find_openers()
-        self._tokens = [0] * (len(self.units) + 1)
-        for at in range(len(self.units) - 1, -1, -1):
-            self._tokens[at] = self._tokens[at + 1] + sum(self._unit_costs(self.units[at], costs))
-        self._opener_tokens = [0 if opener is None else cost(self._opener(opener)) for opener in self._openers]
+    `dropped` is the one that was made.
+    """
+
+    def __init__(self, profile: Profile, cost: Callable[[Message], int]) -> None:
+        self.profile, self.cost = profile, cost
+        self.transcript: list[Message] = []
+        self.units: list[Unit] = []
+        self.openers: list[int | None] = []
+        """For each cut the user message before it that stays: none where it starts with one, or has none before."""
+        self.dropped = 0
+        self._alone = {role: cost(Message(role)) - 1 for role in ("user", "assistant") if profile.alternates}
+        self._systems: list[int] = []
+        self._pinned = 0
+        self._before = [0]
+        """What the units before each one cost, and what all of them do."""
+        self._merged = [0]
+        """What of that they will not cost where messages of one role are merged."""
+        self._asked: int | None = None
 
     def __len__(self) -> int:
         return len(self.units)
 
-    def tokens(self, k: int) -> int:
-        """What cut `k` costs, without the head and before any repair."""
-        return self.pinned + self._tokens[k] + self._opener_tokens[k]
+    def read(self, messages: Sequence[Message]) -> None:
+        """Take on more messages, whole units of them."""
+        offset = len(self.transcript)
+        self.transcript += messages
+        systems = [at for at, message in enumerate(messages, offset) if message.is_system]
+        self._systems += systems
+        self._pinned += sum(self.cost(self.transcript[at]) for at in systems)
+        for found in units(messages, self.profile):
+            unit = Unit(found.start + offset, found.end + offset, found.asks)
+            opened = unit.asks and self.transcript[unit.start].role == "user"
+            self.openers.append(None if opened else self._asked)
+            self.units.append(unit)
+            places = range(unit.start, unit.end)
+            self._before.append(self._before[-1] + sum([self.cost(self.transcript[at]) for at in places]))
+            self._merged.append(self._merged[-1] + (sum(map(self._saved, places)) if self._alone else 0))
+            if unit.asks:
+                self._asked = max(at for at in range(unit.start, unit.end) if self.transcript[at].asks)
 
-    def newest(self, k: int) -> int:
-        """What the units of cut `k` cost, without what is pinned and without the opener."""
-        return self._tokens[k]
+    def put(self, at: int, message: Message) -> None:
+        """Take a shorter message in that place, of the same role, which asks what the old one asked."""
+        more = self.cost(message) - self.cost(self.transcript[at])
+        saved = self._saved(at)
+        self.transcript[at] = message
+        saved -= self._saved(at)
+        for k in range(bisect_right(self.units, at, key=lambda unit: unit.start), len(self._before)):
+            self._before[k] += more
+            self._merged[k] -= saved
+
+    def cost_of(self, k: int) -> int:
+        """What the messages of cut `k` cost."""
+        opener = self.openers[k] if self.units else None
+        own = self._pinned + self._before[-1] - self._before[k]
+        return own if opener is None else own + self.cost(self.said(opener))
+
+    def tokens(self, k: int) -> int:
+        """What cut `k` costs, without the head and before any repair but the merging of messages."""
+        return self.cost_of(k) - (self._merged[-1] - self._merged[k])
 
     def largest(self, budget: int) -> int:
         """The cut that keeps most within so many tokens; the least one if none fits. The cost only falls with `k`."""
@@ -64,43 +101,35 @@ class Cut:
 
     def edits(self, k: int) -> list[Edit]:
         """What turns the transcript into cut `k`."""
-        opener = self._openers[k]
+        opener = self.openers[k] if self.units else None
         reason = "dropped to fit the budget"
         made = []
         for unit in self.units[:k]:
             for at in range(unit.start, unit.end):
-                message = self.transcript[at]
-                if message.is_system:
-                    continue
                 if at != opener:
                     made.append(Edit(at, (), OVER.code, reason))
-                elif message.results:
-                    made.append(Edit(at, (self._opener(at),), OVER.code, "its results were dropped to fit the budget"))
+                elif self.transcript[at].results:
+                    made.append(Edit(at, (self.said(at),), OVER.code, "its results were dropped to fit the budget"))
         return made
 
-    def _discount_merges(self, costs: list[int], cost: Callable[[Message], int]) -> None:
-        """Take off what a message costs by itself where it will be merged with the one before it."""
-        alone = {role: cost(Message(role)) - 1 for role in ("user", "assistant")}
-        for at in range(1, len(costs)):
-            role = self.transcript[at].role
-            if role in alone and self.transcript[at - 1].role == role:
-                costs[at] -= min(costs[at], alone[role])
+    def kept(self, k: int) -> list[Message]:
+        """Cut `k`, at the cost of what is kept."""
+        if not self.units:
+            return list(self.transcript)
+        start, opener = self.units[k].start, self.openers[k]
+        places = [*self._systems[: bisect_left(self._systems, start)], *([] if opener is None else [opener])]
+        front = [self.said(at) if at == opener else self.transcript[at] for at in sorted(places)]
+        return front + self.transcript[start:]
 
-    def _unit_costs(self, unit: Unit, costs: list[int]) -> list[int]:
-        return [costs[at] for at in range(unit.start, unit.end) if not self.transcript[at].is_system]
-
-    def _find_openers(self) -> list[int | None]:
-        """For each cut the user message before it that stays: none where it starts with one, or has none before."""
-        found: list[int | None] = []
-        before: int | None = None
-        for unit in self.units:
-            found.append(None if self.transcript[unit.start].role == "user" and unit.asks else before)
-            for at in range(unit.start, unit.end):
-                if self.transcript[at].asks:
-                    before = at
-        return found or [None]
-
-    def _opener(self, at: int) -> Message:
+    def said(self, at: int) -> Message:
+        """What a message says, without the results in it."""
         message = self.transcript[at]
         said = tuple([part for part in message.parts if type(part) is not ToolResult])
         return message if len(said) == len(message.parts) else changed(message, parts=said)
+
+    def _saved(self, at: int) -> int:
+        """What a message will not cost where it is merged with the one before it."""
+        message = self.transcript[at]
+        if at == 0 or self.transcript[at - 1].role != message.role or message.role not in self._alone:
+            return 0
+        return min(self.cost(message), self._alone[message.role])

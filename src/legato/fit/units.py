@@ -1,7 +1,8 @@
 """What stays or goes together.
 
-A unit is a user message, or an assistant turn with its reasoning, its calls and all their results. System messages
-are pinned and belong to no unit. The transcript is one whose calls and results are paired already.
+A unit is a user message, or an assistant turn with its reasoning, its calls and all their results, and the media
+that were moved out of these. System messages are pinned and belong to no unit. The transcript is one whose calls and
+results are paired already.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from legato.messages import Message
 from legato.profiles import Profile
 
 
-class Unit(msgspec.Struct, frozen=True):
+class Unit(msgspec.Struct, frozen=True, gc=False):
     """The messages `start` to `end` (excluded), pinned ones among them apart. `asks`: a user says something in it."""
 
     start: int
@@ -35,13 +36,14 @@ def units(transcript: Sequence[Message], profile: Profile) -> list[Unit]:
         if message.role == "assistant":
             while profile.pairs_by_run and end < size and transcript[end].role == "assistant":
                 end += 1
-            if any(other.calls for other in transcript[at:end]):
+            if [other for other in transcript[at:end] if other.calls]:
                 while end < size and _answers(transcript[end]):
                     end += 1
-        found.append(Unit(at, end, any(other.asks for other in transcript[at:end])))
+        asking = [other for other in transcript[at:end] if other.role == "user" and other.asks]
+        found.append(Unit(at, end, bool(asking)))
         at = end
     return found
 
 
 def _answers(message: Message) -> bool:
-    return bool(message.results) and message.role != "assistant"
+    return message.role != "assistant" and (bool(message.results) or message.shows)
