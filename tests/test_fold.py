@@ -73,6 +73,16 @@ class GrowingHistory(RuleBasedStateMachine):
         at = len(self.history)
         self.history += step(at, words(size, at), "same" if again else f"file {at}", tool)
 
+    @rule(size=st.integers(1_500, 4_000))
+    def read_a_large_file(self, size: int) -> None:
+        at = len(self.history)
+        self.history += step(at, words(size, at), f"file {at}")
+
+    @rule(size=st.integers(1_500, 4_000))
+    def paste_a_large_text(self, size: int) -> None:
+        at = len(self.history)
+        self.history += [{"role": "assistant", "content": words(10, at)}, user(words(size, at + 1))]
+
     @rule(size=st.integers(20, 250))
     def write(self, size: int) -> None:
         at = len(self.history)
@@ -101,7 +111,7 @@ class GrowingHistory(RuleBasedStateMachine):
 
     @invariant()
     def folds_are_few(self) -> None:
-        """Each fold frees half the window, save for what may not be cut."""
+        """Each fold frees half of what of the window is left beside what must stay."""
         assert self.breaks <= self.tokens / (0.2 * self.window) + 1
 
 
@@ -195,6 +205,109 @@ def test_the_report_names_the_fold_and_the_message_up_to_which_the_prefix_was_ke
     assert report.folds
     assert report.to_dict()["folds"] == [{"at": fold.at, "kept": fold.kept} for fold in report.folds]
     assert f"folded {len(report.folds)} times" in str(report)
+
+
+def test_a_target_is_a_share_of_what_is_left_beside_what_must_stay() -> None:
+    """A long system prompt does not make the folds deeper: they are as many, and leave as much."""
+    folds = []
+    for system in (10, 2_000):
+        history = [{"role": "system", "content": words(system, 0)}, user("go")]
+        fixed, left = 0, []
+        for at in range(20):
+            history += step(at, words(100, at), str(at))
+            fixed = fixed or legato.govern(history, profile="openai").report.tokens_in
+            report = govern(history, fixed + 1_000, newest=1).report
+            if report.folds and report.folds[-1].at is None:
+                left.append(report.tokens_out - fixed)
+        folds.append(len(left))
+        assert all(400 < tokens < 510 for tokens in left), left
+    assert folds == [3, 3]
+
+
+def test_the_newest_units_are_spared_as_far_as_they_fit_the_target() -> None:
+    history = [user("go")]
+    for at in range(8):
+        history += step(at, words(200, at), str(at))
+    sent = texts(govern(history, 1_700, newest=8, target=0.5).messages)
+    whole = [at for at in range(8) if words(200, at) in sent]
+    assert whole == [4, 5, 6, 7]
+
+
+def test_a_task_that_is_larger_than_the_window_leaves_room_for_what_follows() -> None:
+    """Both ends of the task stay at every request, and the newest results stay whole."""
+    task = f"Mend the parser. {words(6_000, 1)} Do not touch the tests."
+    history = [user(task)]
+    for at in range(30):
+        history += step(at, words(100, at), str(at))
+        governed = govern(history, 2_000)
+        sent = texts(governed.messages)
+        assert sent.startswith('[{"role": "user", "content": "Mend the parser.')
+        assert "Do not touch the tests." in sent
+        assert all(words(100, seen) in sent for seen in range(max(0, at - 2), at + 1))
+
+
+def test_a_newest_result_that_is_larger_than_the_window_is_cut_and_what_came_before_it_stays() -> None:
+    history = [user("go"), *step(0, words(100, 0), "a"), *step(1, words(100, 1), "b")]
+    history += step(2, f"first line {words(6_000, 2)} last line", "c")
+    governed = govern(history, 2_000)
+    sent = texts(governed.messages)
+    assert all(text in sent for text in (words(100, 0), words(100, 1), "first line", "last line"))
+    cut = [change for change in governed.report.changes if change.code == "SIZE003"]
+    assert [change.at for change in cut] == [6]
+    assert governed.report.folds[-1].kept == 5
+
+
+def test_what_was_cut_stays_as_it_was_cut_until_it_is_cleared() -> None:
+    history = [user("go"), *step(0, f"first line {words(6_000, 0)} last line", "a")]
+    cut = govern(history, 2_000).messages[2]
+    seen = []
+    for at in range(1, 14):
+        history += step(at, words(100, at), str(at))
+        seen.append(govern(history, 2_000).messages[2])
+    assert seen[0] == cut
+    assert "was left out to save context" in seen[-1]["content"]
+    assert [one for one in seen if one not in (cut, seen[-1])] == []
+
+
+def test_a_question_that_is_larger_than_the_window_is_cut_and_the_task_stays() -> None:
+    history = [user("the task"), *step(0, words(50, 0)), {"role": "assistant", "content": "done"}]
+    history += [user(f"And now. {words(6_000, 1)} Thanks.")]
+    for at in range(1, 12):
+        history += step(at, words(150, at), str(at))
+        sent = texts(govern(history, 2_000).messages)
+        assert all(text in sent for text in ("the task", "And now.", "Thanks.", words(150, at)))
+
+
+def test_a_question_that_was_dropped_to_its_text_is_cut_when_a_large_result_comes() -> None:
+    """Its results went with its unit; the text that opens the turn is in the way of the newest result."""
+    question = {"role": "user", "content": [{"type": "text", "text": f"And now. {words(1_100, 1)} Thanks."}]}
+    asked = {**question, "content": [_result(9, words(40, 99)), *question["content"]]}
+    history = [user("the task"), _call(9), asked]
+    for at, size in enumerate([100] * 10 + [2_500]):
+        history += [_call(at), {"role": "user", "content": [_result(at, f"first {words(size, at)} last")]}]
+        policy = legato.Policy.cache_friendly(window=2_000, max_output=0, reserve=0)
+        governed = legato.govern(history, profile="anthropic", policy=policy)
+        sent = texts(governed.messages)
+        assert all(text in sent for text in ("the task", "And now.", "Thanks.", "first", "last"))
+    assert words(1_100, 1) not in sent
+    assert words(40, 99) not in sent
+
+
+def _call(at: int) -> Wire:
+    return {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": f"c{at}", "name": "read", "input": {"path": str(at)}}],
+    }
+
+
+def _result(at: int, text: str) -> Wire:
+    return {"type": "tool_result", "tool_use_id": f"c{at}", "content": text}
+
+
+def test_what_the_caller_pins_is_not_cut_to_make_room() -> None:
+    history = [{**user(words(1_500, 1)), "_pin": True}, *step(0, words(900, 0))]
+    sent = texts(govern(history, 2_000, first=False).messages)
+    assert words(1_500, 1) in sent
 
 
 @pytest.mark.parametrize("bad", [{"target": 0}, {"target": 1.5}, {"newest": 0}])

@@ -5,7 +5,7 @@ A candidate is judged by what the repair makes of it, since that costs tokens to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -15,7 +15,9 @@ from legato.edits import HEAD, Edit
 from legato.errors import OverBudget
 from legato.fit import fold, markers, shrink, snip
 from legato.fit.fold import Broke, Fold
+from legato.messages import Message
 from legato.policy import Policy, keeper
+from legato.report import Ledger
 from legato.rules import FAMILIES, size
 from legato.wire import shape
 
@@ -26,8 +28,10 @@ TRIES = 6
 def cap(draft: Draft, window: int) -> Draft:
     """The draft with its output limit lowered to what the window leaves, where the provider adds the two up."""
     asked = wire.limits.output(draft.request.head)
-    room = window - draft.tokens()
-    if asked is None or asked <= room or room <= 0:
+    if asked is None or draft.ledger.within(draft.request, window - asked):
+        return draft
+    room = window - draft.ledger.request(draft.request)
+    if room <= 0:
         return draft
     head = wire.limits.with_output(draft.request.head, room)
     reason = f"{asked:,} tokens of output are asked for, the window leaves {room:,}"
@@ -37,13 +41,13 @@ def cap(draft: Draft, window: int) -> Draft:
 class Fitted(msgspec.Struct, frozen=True):
     """A draft that is mended and within its budget.
 
-    `spent` is what its messages were counted for: as long as that and what is appended leave room, nothing else is cut.
-    None where it was cut by itself. `walk` is the fold that was made, if one had to be.
+    `spent` is no less than what its messages cost: as long as that and what is appended leave room, nothing is cut.
+    None where it can't be gone on from. `walk` is the fold or the cut that was made, if one had to be.
     """
 
     draft: Draft
     spent: int | None = None
-    walk: fold.Walk | None = None
+    walk: fold.Walk | snip.Cut | None = None
 
 
 def fit(draft: Draft, policy: Policy, budget: int | None) -> Fitted:
@@ -51,22 +55,38 @@ def fit(draft: Draft, policy: Policy, budget: int | None) -> Fitted:
     if budget is not None and policy.fold is not None:
         fitted = _folded(draft, policy, policy.fold, budget)
     else:
-        fitted = Fitted(draft.mend(FAMILIES), 0)
-        if budget is not None and fitted.draft.tokens() > budget:
-            fitted = Fitted(_snipped(draft, policy, budget))
+        fitted = _unfolded(draft, policy, budget)
     _keep(fitted.draft, policy)
     return fitted
 
 
+def _unfolded(draft: Draft, policy: Policy, budget: int | None) -> Fitted:
+    """The draft whole if its messages fit, else snipped."""
+    if budget is None:
+        return Fitted(draft.mend(FAMILIES), 0)
+    ledger = draft.ledger
+    room = budget - ledger.head(draft.request.head)
+    spent = ledger.spent(draft.request.transcript, room)
+    if spent <= room:
+        whole = draft.mend(FAMILIES)
+        if whole.request is draft.request or ledger.within(whole.request, budget):
+            return Fitted(whole, spent)
+    return _snipped(draft, policy, budget)
+
+
 def _keep(draft: Draft, policy: Policy) -> None:
-    """Put what was dropped into the policy's store, as JSON; the reason of its change has the handle."""
+    """Put what was dropped into the policy's store; the reason of its change has the handle."""
     keep = keeper(policy)
     if keep is None:
         return
     for change in draft.changes:
         if change.code == snip.OVER.code and not change.new:
-            items = [item for message in change.old for item in draft.ledger.encode(message)]
-            change.reason += f", kept as {keep(shape.dump(items))}"
+            change.reason += f", kept as {keep(written(change.old, draft.ledger))}"
+
+
+def written(messages: Iterable[Message], ledger: Ledger) -> str:
+    """Messages as the JSON that is kept of them."""
+    return shape.dump([item for message in messages for item in ledger.encode(message)])
 
 
 def _folded(draft: Draft, policy: Policy, how: Fold, budget: int) -> Fitted:
@@ -75,22 +95,24 @@ def _folded(draft: Draft, policy: Policy, how: Fold, budget: int) -> Fitted:
     What comes out leaves a little of the budget free, so that governing it again folds nothing.
     """
     ledger, walk, folded = draft.ledger, None, draft
-    room = fold.room(budget, ledger.head(draft.request.head))
-    spent = ledger.messages(draft.request.transcript) + fold.bridges(draft.request, draft.profile, ledger.message)
+    head = ledger.head(draft.request.head)
+    room = fold.room(budget, head)
+    bridges = fold.bridges(draft.request, draft.profile, ledger.message)
+    spent = ledger.spent(draft.request.transcript, room - bridges) + bridges
     if spent > room:
-        ways = (ledger.message, ledger.count, keeper(policy), _pin(draft, policy))
+        ways = (ledger.message, ledger.count, ledger.text, keeper(policy), _pin(draft, policy))
         walk = fold.Walk(draft.profile, how, room, *ways)
         walk.read(draft.request.transcript, draft.request.pairs[0])
         spent = walk.reach()
         folded = _cut(draft, walk.edits(), walk.broke)
     whole = folded.mend(FAMILIES)
-    most = ledger.head(draft.request.head) + room
-    if whole.tokens() <= most:
+    most = head + room
+    if (walk is None and whole.request is draft.request) or ledger.within(whole.request, most):
         return Fitted(whole, spent, walk)
     try:
-        return Fitted(_snipped(folded, policy, most))
+        return Fitted(_snipped(folded, policy, most).draft)
     except OverBudget:
-        return Fitted(_snipped(folded, policy, budget))  # nothing can be left free, if it fits at all
+        return Fitted(_snipped(folded, policy, budget).draft)  # nothing can be left free, if it fits at all
 
 
 def _pin(draft: Draft, policy: Policy) -> fold.Pin | None:
@@ -99,31 +121,44 @@ def _pin(draft: Draft, policy: Policy) -> fold.Pin | None:
     return None if wanted is None else lambda message: any(map(wanted, encode(message)))
 
 
-def _snipped(draft: Draft, policy: Policy, budget: int) -> Draft:
+def _snipped(draft: Draft, policy: Policy, budget: int) -> Fitted:
     """The largest cut that fits once it is mended, else the least one with its texts shrunk."""
-    cut = snip.Cut(draft.request, draft.profile, draft.ledger.message)
-    last = max(0, len(cut) - 1)
+    cut = snip.Cut(draft.profile, draft.ledger.message)
+    cut.read(draft.request.transcript)
     head = draft.ledger.head(draft.request.head)
+    found = largest(cut, budget, head, lambda k: _cut(draft, cut.edits(k)).mend(FAMILIES))
+    if found is not None:
+        return Fitted(found, draft.ledger.messages(draft.request.transcript), cut)
+    return Fitted(_shrunk(_cut(draft, cut.edits(max(0, len(cut) - 1))), policy, budget))
+
+
+def largest(cut: snip.Cut, budget: int, head: int, mended: Callable[[int], Draft]) -> Draft | None:
+    """The largest cut that fits once it is mended, which then is the one that was made. None if not even the least.
+
+    `head` is what the head of the request costs before the repair.
+    """
+    last = max(0, len(cut) - 1)
     aim, best, seen = budget - head, None, set()
     for _ in range(snip.ATTEMPTS):
         k = cut.largest(aim)
         if k in seen:
             break
         seen.add(k)
-        candidate = _cut(draft, cut.edits(k)).mend(FAMILIES)
+        candidate = mended(k)
         slack = budget - candidate.tokens()
         if slack >= 0 and (best is None or k < best[0]):
             best = (k, candidate)
         aim = cut.tokens(k) + slack
-    if best is not None:
-        return best[1]
-    step, k = 1, min(max(seen) + 1, last)
-    while k < last:
-        candidate = _cut(draft, cut.edits(k)).mend(FAMILIES)
+    step, k = 1, max(seen) + 1
+    while best is None and k <= last:
+        candidate = mended(k)
         if candidate.tokens() <= budget:
-            return candidate
-        step, k = step * 2, min(k + step, last)
-    return _shrunk(_cut(draft, cut.edits(last)), policy, budget)
+            best = (k, candidate)
+        step, k = step * 2, last if k < last < k + step else k + step
+    if best is None:
+        return None
+    cut.dropped = best[0]
+    return best[1]
 
 
 def _cut(draft: Draft, edits: list[Edit], folds: Sequence[Broke] = ()) -> Draft:
@@ -152,7 +187,7 @@ def _account(draft: Draft, policy: Policy) -> dict[str, int]:
     """Where the tokens of a request sit that cannot be made any smaller."""
     transcript, ledger = draft.request.transcript, draft.ledger
     system = ledger.messages([message for message in transcript if message.is_system])
-    asked = [message for message in transcript if message.role == "user"][-1:]
+    asked = [message for message in transcript if message.asks][-1:]
     task = ledger.messages(asked)
     head, overhead = ledger.head(draft.request.head), ledger.head({})
     return {

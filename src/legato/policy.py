@@ -68,6 +68,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
                 raise PolicyError(f"{name} must be a number of tokens, not {value!r}")
+        for name, kind in (("microcompact", Microcompact), ("fold", Fold)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise PolicyError(f"{name} must be a {kind.__name__} or None, not {value!r}")
         if self.window is not None:
             self.budget(self.window, self.max_output or 0)
 
@@ -89,6 +93,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Policy:
         """A policy from the fields of a file; a fold goes without replacing at once. Raises `PolicyError`."""
+        if not isinstance(fields, Mapping):
+            raise PolicyError(f"a policy is an object with its fields, not {fields!r}")
         try:
             stated = msgspec.convert({"microcompact": None, **fields} if "fold" in fields else dict(fields), File)
         except msgspec.ValidationError as problem:

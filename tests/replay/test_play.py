@@ -81,6 +81,20 @@ def test_what_was_dropped_is_lost_to_the_answer_that_used_it() -> None:
     assert not none.rows[-1].broke
 
 
+def test_an_answer_that_used_many_names_counts_as_much_as_one_that_used_one() -> None:
+    messages = [system("Go."), user("What is in the files?")]
+    messages += [call("c0"), result("c0", f"key_1 {WORD * 900}")]
+    messages += [call("c1"), result("c1", f"key_2 {WORD * 900}")]
+    messages += [call("c2", arguments='{"name": "key_2"}'), result("c2", f"key_3 {WORD * 900}")]
+    messages.append({"role": "assistant", "content": "It is key_1, key_2 and key_3."})
+    played = replay(recording(messages), choose(["none", "sliding-window"]), window=4_000, max_output=600)
+    none, sliding = (policy.totals for policy in played.policies)
+    assert (sliding.informed, sliding.used, sliding.kept) == (2, 4, 3)
+    assert sliding.evidence == pytest.approx(3 / 4)
+    assert sliding.per_answer == pytest.approx((1 + 2 / 3) / 2)
+    assert (sliding + none).per_answer == pytest.approx((1 + 2 / 3 + 1 + 1) / 4)
+
+
 def test_a_fault_of_the_recording_is_named_in_every_request_that_has_it() -> None:
     messages = [system("Go."), user("Read."), call("c0"), user("And?"), {"role": "assistant", "content": "Well."}]
     messages += [user("So?"), {"role": "assistant", "content": "Yes."}]

@@ -13,9 +13,9 @@ import msgspec
 
 from legato.edits import Edit
 from legato.errors import PolicyError
-from legato.fit.microcompact import KEPT, RECALL, STALE, Keep
-from legato.fit.shrink import MARKED
-from legato.messages import Json, Message, Part, Text, ToolCall, ToolResult, changed, text_of
+from legato.fit.cutting import unmarked
+from legato.fit.microcompact import KEPT, RECALL, STALE, Keep, said
+from legato.messages import Json, Message, Part, Text, ToolCall, ToolResult, changed
 from legato.pairing import Call
 from legato.rules.pair import BACKFILL
 from legato.rules.violation import Rule
@@ -88,17 +88,16 @@ class Cleared:
 
     def result(self, at: int, part: int, cost: Cost) -> int:
         """Clear one result, if it is one that may be. The tokens that saves."""
-        message = self._now(at)
-        found = message.parts[part]
+        found = self.transcript[at].parts[part]
         if not isinstance(found, ToolResult):
             return 0
         tool = found.name or self.tools.get((at, part))
-        text = text_of(found.parts)
-        if text is None or text == BACKFILL or not self.clearing.takes(tool) or MARKED.search(text):
+        text = said(found)
+        if text is None or text == BACKFILL or not self.clearing.takes(tool):
+            return 0
+        if self.count(unmarked(text)) < self.clearing.min_tokens:
             return 0
         tokens = self.count(text)
-        if tokens < self.clearing.min_tokens:
-            return 0
         named = tool or "The tool"
         if self.keep is None or tool == RECALL:  # what was recalled is kept already
             line = self.clearing.placeholder.format(tool=named, tokens=tokens)
@@ -114,7 +113,7 @@ class Cleared:
         if not self.clearing.arguments:
             return 0
         saved = 0
-        for part, call in enumerate(self._now(at).parts):
+        for part, call in enumerate(self.now(at).parts):
             if isinstance(call, ToolCall) and call.name not in self.clearing.exclude:
                 new = self._shortened(call)
                 if new is not call:
@@ -137,17 +136,22 @@ class Cleared:
                 yield Repeat(unit_of[before[0]], *before, unit_of[call.at + offset])
             self.latest[key] = results[0]
 
-    def _now(self, at: int) -> Message:
+    def now(self, at: int) -> Message:
+        """A message as it is sent now."""
         return self.new.get(at, self.transcript[at])
 
     def _replace(self, at: int, part: int, new: Part, rule: Rule, reason: str, cost: Cost) -> int:
-        old = self._now(at)
+        old = self.now(at)
         message = changed(old, parts=(*old.parts[:part], new, *old.parts[part + 1 :]))
-        saved = cost(old) - cost(message)
+        return self.put(at, message, rule, reason, cost)
+
+    def put(self, at: int, message: Message, rule: Rule, reason: str, cost: Cost) -> int:
+        """Send this in the place of a message, if it costs less. The tokens that saves."""
+        saved = cost(self.now(at)) - cost(message)
         if saved <= 0:
             return 0
         self.new[at] = message
-        self.reasons.setdefault(at, (rule, reason))
+        self.reasons[at] = (rule, reason)
         return saved
 
     def _shortened(self, call: ToolCall) -> ToolCall:

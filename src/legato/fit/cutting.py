@@ -11,12 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from legato.fit.jsontree import tree
 from legato.fit.lines import MARKED, Gap, Lines
 
-__all__ = ["MARKED", "MARKER", "MARKER_TOKENS", "Count", "cut"]
+__all__ = ["MARKED", "MARKER", "MARKER_TOKENS", "Count", "cut", "unmarked"]
 
 MARKER = "[… {tokens:,} tokens omitted …]"
 
 MARKER_TOKENS = 12
 """What a marker costs at most, for choosing a length; the cut itself is counted."""
+
+
+def unmarked(text: str) -> str:
+    """The text without the markers of what was cut from it before."""
+    return MARKED.sub("", text)
+
 
 MEASURED = 20_000
 """Longer gaps, in characters, are not counted: they share what is left of the whole by their length."""
@@ -92,7 +98,7 @@ def _written(text: str, gaps: Sequence[Gap], gone: Sequence[int]) -> str:
 
 def _gone(text: str, gaps: Sequence[Gap], total: int, count: Count) -> list[int]:
     """The tokens of each gap, in which an older marker stands for its number."""
-    gone = [count(MARKED.sub("", text[gap.start : gap.stop])) if _is_measured(gap) else 0 for gap in gaps]
+    gone = [count(unmarked(text[gap.start : gap.stop])) if _is_measured(gap) else 0 for gap in gaps]
     long = sum(gap.stop - gap.start for gap in gaps if not _is_measured(gap))
     if long:
         rest = max(0, total - sum(gone) - sum(count(piece) for piece in _kept(text, gaps)))

@@ -5,6 +5,9 @@ stored for that: on a history that only grows, every earlier request can be told
 assistant turn answered one), and the cut is a left fold over those requests. Whenever one of them would have been
 over the budget, results are cleared, then arguments, then the oldest units dropped, until it is down to the target;
 then nothing moves until the budget is full again. So any number of processes agree, and a crash forgets nothing.
+
+What must stay (what is pinned, the newest unit, the question it answers) is cut in the middle where even that alone is
+over the budget. The target is a share of what is left beside it, so that however large it is some context stays too.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import msgspec
 
 from legato.edits import Edit, Request
 from legato.errors import PolicyError
-from legato.fit import clear
+from legato.fit import clear, shrink
 from legato.fit.microcompact import Keep
 from legato.fit.snip import OVER
 from legato.fit.units import Unit, units
@@ -29,20 +32,19 @@ from legato.rules.role import BRIDGE
 ROOM = 0.99
 """The share of the budget that is filled: what the last repair may add is only known when it is done."""
 
-
 Pin = Callable[[Message], bool]
 """Whether a message must stay as it is, with its whole unit."""
 
 
 class Fold(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the cut is made. Shares are of the budget."""
+    """How the cut is made."""
 
     target: float = 0.5
-    """How far down a full window is cut."""
-    newest: int = 4
-    """So many of the newest units of a request are spared, as long as the rest can make room."""
+    """How far down a full window is cut: a share of what of the budget is left beside what must stay."""
+    newest: int = 8
+    """So many of the newest units of a request are spared, as far as they fit the target."""
     first: bool = True
-    """The first thing a user asked is never touched."""
+    """The first thing a user asked stays, whole as long as what must stay fits."""
     pin: str = "_pin"
     """The caller's note that pins the unit of its message."""
     clearing: clear.Clearing = clear.Clearing()
@@ -82,7 +84,11 @@ def bridges(request: Request, profile: Profile, cost: Callable[[Message], int]) 
 
 
 class Walk:
-    """The state of the fold while it walks from request to request: what each unit costs now, and their sum."""
+    """The state of the fold while it walks from request to request: what each unit costs now, and their sum.
+
+    `cost` and `measure` are the tokens of a message and of a text as the provider counts them, `count` those that the
+    lines which stand for results name.
+    """
 
     def __init__(
         self,
@@ -91,10 +97,11 @@ class Walk:
         budget: int,
         cost: Callable[[Message], int],
         count: Callable[[str], int],
+        measure: Callable[[str], int],
         keep: Keep | None = None,
         pinned: Pin | None = None,
     ) -> None:
-        self.profile, self.fold, self.budget, self.cost = profile, fold, budget, cost
+        self.profile, self.fold, self.budget, self.cost, self.measure = profile, fold, budget, cost, measure
         self.bridge = bridge(profile, cost)
         self.transcript: list[Message] = []
         self.units: list[Unit] = []
@@ -108,7 +115,9 @@ class Walk:
         self.repeats: deque[clear.Repeat] = deque()
         self.broke: list[Broke] = []
         self._pin = pinned
-        self._tasked = not fold.first
+        self._held: set[int] = set()
+        self._task: int | None = None
+        self._pinned_cost = 0
         self._unit_at: list[int] = []
         self._stays: list[int] = []
         self._counted = self._system_cost = 0
@@ -134,6 +143,7 @@ class Walk:
             self._judge(i, unit)
             self.costs.append(self._own(unit))
             self.total += self.costs[i]
+            self._pinned_cost += self.costs[i] if i in self.pinned else 0
 
     def reach(self) -> int:
         """Fold if the request that is made of all that was read is over the budget. What it costs."""
@@ -146,9 +156,9 @@ class Walk:
         opener = self.openers[self.dropped]
         places = [*self._stays, *range(self.units[self.dropped - 1].end if self.dropped else 0, len(self.transcript))]
         if opener is None or self._unit_at[opener] >= self.dropped or self._unit_at[opener] in self.pinned:
-            return [self.clear.new.get(at, self.transcript[at]) for at in places]
+            return [self.clear.now(at) for at in places]
         places = sorted([*places, opener])
-        return [self._opener(at) if at == opener else self.clear.new.get(at, self.transcript[at]) for at in places]
+        return [self._opener(at) if at == opener else self.clear.now(at) for at in places]
 
     def edits(self) -> list[Edit]:
         """What turns the transcript into what the last request sends."""
@@ -165,17 +175,74 @@ class Walk:
         """The request whose newest unit stands before `end`: fold if it is over the budget."""
         if self._size(system) <= self.budget or end == 0:
             return
-        goal = self.fold.target * self.budget
-        limit = max(0, end - self.fold.newest)
-        first = self._lowest_repeat(end, limit, system, goal)
         before = (self.cleared, self.argued, self.dropped)
+        touched = self._shrink(end, system) if self._stay(end, system) > self.budget else []
+        stay = self._stay(end, system)
+        goal = stay + self.fold.target * max(0, self.budget - stay)
+        limit = self._spared(end, goal - stay)
+        touched += self._clear_repeats(end, limit, system, goal)
         self._advance(limit, system, goal)
-        if self._size(system) > self.budget:
-            self._advance(end - 1, system, self.budget)  # the newest units are too large to be spared
+        self._advance(end - 1, system, goal)  # the message that opens the units that are spared may be large
         after = (self.cleared, self.argued, self.dropped)
-        touched = [old for old, new in zip(before, after, strict=True) if new > old] + first
+        touched += [old for old, new in zip(before, after, strict=True) if new > old]
         if touched:
             self.broke.append(self._report(end, min(touched)))
+
+    def _stay(self, end: int, system: int) -> int:
+        """What the least that can be sent costs: what is pinned, the newest unit, the question that it answers."""
+        asked, newest = self._asked(end), 0 if end - 1 in self.pinned else self.costs[end - 1]
+        return system + self._pinned_cost + newest + (0 if asked is None else self.cost(self._opener(asked)))
+
+    def _asked(self, end: int) -> int | None:
+        """The question that the newest unit answers, if that is in a unit that may be dropped."""
+        asked = self.openers[end - 1]
+        return None if asked is None or self._unit_at[asked] in self.pinned else asked
+
+    def _spared(self, end: int, room: float) -> int:
+        """The first of the newest units that are left alone: so many as fit beside the very newest."""
+        first = end - 1
+        while first > max(0, end - self.fold.newest) and self.costs[first - 1] <= room:
+            first -= 1
+            room -= self.costs[first]
+        return first
+
+    def _shrink(self, end: int, system: int) -> list[int]:
+        """Cut the texts of what must stay until it fits. The units cut.
+
+        The newest goes first, which is mostly a result, the task last, each to an equal share of what the system prompt
+        leaves, with one share for all that is not in them. What the user has only just asked is cut no more than it has
+        to be: there is nothing yet that needs the room. What the caller pins stays.
+        """
+        asked = self._asked(end)
+        question = None if asked is None else self._unit_at[asked]
+        found = [i for i in dict.fromkeys((end - 1, question, self._task)) if i is not None and i not in self._held]
+        share = (self.budget - system) // (len(found) + 1)
+        touched: list[int] = []
+        for i in found:
+            over = self._stay(end, system) - self.budget
+            if over <= 0:
+                break
+            gone = i == question and i < self.dropped
+            places = [at for at in self._places(self.units[i]) if at == asked or not gone]
+            messages = tuple([self._opener(at) if gone else self.clear.now(at) for at in places])
+            if i < end - 1 or not self.units[i].asks:
+                over = sum(map(self.cost, messages)) - share
+            edits = shrink.plan(Request({}, messages), over, self.measure, self.clear.keep)
+            saved = 0
+            for edit in edits:
+                saved += self.clear.put(places[edit.at], edit.new[0], shrink.LONG, edit.reason, self.cost)
+            if gone:
+                self.opener_cost = sum(self.cost(self._opener(at)) for at in places)
+            else:
+                self._save(i, saved)
+            touched += [i] if saved else []
+        return touched
+
+    def _save(self, i: int, saved: int) -> None:
+        """Note that a unit costs so much less."""
+        self.costs[i] -= saved
+        self.total -= saved
+        self._pinned_cost -= saved if i in self.pinned else 0
 
     def _advance(self, limit: int, system: int, goal: float) -> None:
         """Clear results, then arguments, then drop units, before the unit `limit`, until the goal is reached."""
@@ -189,33 +256,28 @@ class Walk:
             self._forget(self.dropped)
             self.dropped += 1
 
-    def _lowest_repeat(self, end: int, limit: int, system: int, goal: float) -> list[int]:
-        """Clear what a later call of this request read again; the lowest unit touched, if any."""
+    def _clear_repeats(self, end: int, limit: int, system: int, goal: float) -> list[int]:
+        """Clear what a later call of this request read again. The units touched."""
         touched: list[int] = []
         while self.repeats and self.repeats[0].again < end and self._size(system) > goal:
             repeat = self.repeats.popleft()
             if repeat.unit < limit and repeat.unit >= self.cleared and repeat.unit not in self.pinned:
-                self.total -= self.costs[repeat.unit]
-                self.costs[repeat.unit] -= self.clear.result(repeat.at, repeat.part, self.cost)
-                self.total += self.costs[repeat.unit]
+                self._save(repeat.unit, self.clear.result(repeat.at, repeat.part, self.cost))
                 touched.append(repeat.unit)
-        return [min(touched)] if touched else []
+        return touched
 
     def _change(self, i: int, step: Callable[[int, Callable[[Message], int]], int]) -> None:
         """Take a step of clearing in every message of a unit that is not pinned."""
         if i in self.pinned or i < self.dropped:
             return
-        saved = sum(step(at, self.cost) for at in self._places(self.units[i]))
-        self.costs[i] -= saved
-        self.total -= saved
+        self._save(i, sum(step(at, self.cost) for at in self._places(self.units[i])))
 
     def _forget(self, i: int) -> None:
         for at in range(self.units[i - 1].end if i else 0, self.units[i].end):
             if i in self.pinned or self.transcript[at].is_system:
                 self._stays.append(at)
         if i not in self.pinned:
-            self.total -= self.costs[i]
-            self.costs[i] = 0
+            self._save(i, self.costs[i])
         opener = self.openers[i + 1]
         kept = opener is None or self._unit_at[opener] in self.pinned or self._unit_at[opener] > i
         self.opener_cost = 0 if kept or opener is None else self.cost(self._opener(opener))
@@ -232,10 +294,14 @@ class Walk:
         return self._system_cost
 
     def _own(self, unit: Unit) -> int:
-        """What a unit costs whole, with the bridge that will stand before it where the provider wants one."""
-        transcript = self.transcript
-        bridged = unit.asks and unit.start > 0 and bool(transcript[unit.start - 1].results)
-        return sum(self.cost(transcript[at]) for at in self._places(unit)) + (self.bridge if bridged else 0)
+        """What a unit costs whole, with the bridges between results and user messages where the provider wants them."""
+        places = self._places(unit)
+        bridged = [at for at in places if at > 0 and self._is_bridged(at)] if self.bridge else ()
+        return sum(self.cost(self.transcript[at]) for at in places) + self.bridge * len(bridged)
+
+    def _is_bridged(self, at: int) -> bool:
+        message = self.transcript[at]
+        return message.role == "user" and message.says_something and bool(self.transcript[at - 1].results)
 
     def _places(self, unit: Unit) -> list[int]:
         transcript = self.transcript
@@ -252,9 +318,11 @@ class Walk:
     def _judge(self, i: int, unit: Unit) -> None:
         """Note whether a unit is pinned, and which user message has to stay where the cut falls behind it."""
         messages = self.transcript[unit.start : unit.end]
-        task = unit.asks and not self._tasked
-        self._tasked = self._tasked or unit.asks
-        if task or any(map(self._is_pinned, messages)):
+        if any(map(self._is_pinned, messages)):
+            self._held.add(i)
+        if self._task is None and unit.asks and self.fold.first:
+            self._task = i
+        if i in self._held or i == self._task:
             self.pinned.add(i)
         before = self.openers.pop()
         self.openers.append(None if messages[0].role == "user" and unit.asks else before)
@@ -268,7 +336,7 @@ class Walk:
         return bool(self.transcript[at].results)
 
     def _opener(self, at: int) -> Message:
-        message = self.transcript[at]
+        message = self.clear.now(at)
         said = tuple([part for part in message.parts if type(part) is not ToolResult])
         return message if len(said) == len(message.parts) else changed(message, parts=said)
 

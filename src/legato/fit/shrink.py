@@ -13,14 +13,11 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from legato.edits import Edit, Request
-from legato.fit import cutting
 from legato.fit.cutting import MARKER_TOKENS, Count, cut
-from legato.messages import Json, Message, Part, Reasoning, Text, ToolCall, ToolResult, changed
+from legato.messages import Json, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, changed
 from legato.rules.violation import Rule
 
 LONG = Rule("SIZE003", "text-over-budget", "A text that has to stay is longer than the budget allows.")
-
-MARKED = cutting.MARKED
 
 DEEPEST = 64
 """Strings of arguments that are nested deeper are left alone."""
@@ -69,7 +66,10 @@ def plan(request: Request, over: int, count: Count, keep: Callable[[str], str] |
         for leaf in of_kind:
             if leaf.tokens > length + MARKER_TOKENS:
                 text = cut(leaf.text, length, count)
-                over -= leaf.tokens - count(text)
+                saved = leaf.tokens - count(text)
+                if saved <= 0:
+                    continue
+                over -= saved
                 chosen.setdefault(leaf.at, {})[leaf.path] = text
                 if keep is not None:
                     kept.setdefault(leaf.at, []).append(keep(leaf.text))
@@ -95,7 +95,9 @@ def _texts(message: Message) -> Iterator[tuple[int, Path, str]]:
                 for j, inner in enumerate(part.parts):
                     if isinstance(inner, Text):
                         yield 0, (i, j), inner.text
-            case ToolCall(free=True, arguments=str()):
+                    elif isinstance(inner, Opaque) and _is_value(inner.raw):
+                        yield from ((0, (i, j, *path), text) for path, text in _strings(inner.raw))
+            case ToolCall(arguments=str()) if _is_plain(part):
                 yield 1, (i,), part.arguments
             case ToolCall():
                 for path, text in _strings(_parsed(part.arguments)):
@@ -104,6 +106,17 @@ def _texts(message: Message) -> Iterator[tuple[int, Path, str]]:
                 yield 2 if message.role == "assistant" else 3, (i,), part.text
             case Reasoning(signature=None) if part.text and (part.raw is None or isinstance(part.raw, str)):
                 yield 2, (i,), part.text
+
+
+def _is_value(value: Json) -> bool:
+    """Whether a result's part is plain JSON (an object of Gemini's, the outputs of a shell), not a typed block."""
+    items = value if isinstance(value, list) else [value]
+    return all(isinstance(item, dict) and "type" not in item for item in items)
+
+
+def _is_plain(call: ToolCall) -> bool:
+    """Whether the arguments are a text that is no JSON, and may be cut like any other."""
+    return call.free or (isinstance(call.arguments, str) and _parsed(call.arguments) is None)
 
 
 def _parsed(arguments: Json) -> Json:
@@ -145,12 +158,13 @@ def _edit(message: Message, at: int, texts: dict[Path, str], handles: list[str])
 def _replaced(part: Part, texts: dict[Path, str]) -> Part:
     match part:
         case ToolResult():
-            inner = [
-                changed(old, text=texts[(at,)]) if (at,) in texts and isinstance(old, Text) else old
-                for at, old in enumerate(part.parts)
-            ]
+            inner = list(part.parts)
+            for place in dict.fromkeys(path[0] for path in texts):
+                assert isinstance(place, int)
+                old, new = inner[place], {path[1:]: text for path, text in texts.items() if path[0] == place}
+                inner[place] = Opaque(_with(old.raw, new)) if isinstance(old, Opaque) else _replaced(old, new)
             return changed(part, parts=tuple(inner))
-        case ToolCall(free=True):
+        case ToolCall() if _is_plain(part):
             return changed(part, arguments=texts[()])
         case ToolCall():
             value = _with(_parsed(part.arguments), texts)

@@ -82,7 +82,8 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Totals:
     """The sums of one policy. `ages` are (used, kept) for each age of `evidence.labels()`; `tokens` and what follows up
-    to `answers` count only requests that the provider takes."""
+    to `answers` count only requests that the provider takes. `shares` is the sum of the share that each answer had of
+    what it used, over the `informed` ones that used anything."""
 
     requests: int = 0
     tokens: int = 0
@@ -93,6 +94,8 @@ class Totals:
     breaks: int = 0
     used: int = 0
     kept: int = 0
+    informed: int = 0
+    shares: float = 0.0
     refused: int = 0
     over: int = 0
     ms: float = 0.0
@@ -103,6 +106,11 @@ class Totals:
     def evidence(self) -> float:
         """The share that was kept; 1 where nothing was used."""
         return self.kept / self.used if self.used else 1.0
+
+    @property
+    def per_answer(self) -> float:
+        """The same with every answer counting alike, however many names it used."""
+        return self.shares / self.informed if self.informed else 1.0
 
     @property
     def share(self) -> float:
@@ -121,11 +129,16 @@ class Totals:
     def to_dict(self) -> dict[str, Json]:
         fields: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         fields["cost"], fields["answers"] = round(self.cost, 8), round(self.answers, 8)
-        fields["ms"] = round(self.ms, 3)
+        fields["ms"], fields["shares"] = round(self.ms, 3), round(self.shares, 6)
         fields["changes"] = dict(sorted(self.changes.items()))
         ages = zip(evidence.labels(), self.ages, strict=True)
         fields["ages"] = [{"age": label, "used": used, "kept": kept} for label, (used, kept) in ages]
-        return {**fields, "evidence": round(self.evidence, 6), "share": round(self.share, 6)}
+        return {
+            **fields,
+            "evidence": round(self.evidence, 6),
+            "per_answer": round(self.per_answer, 6),
+            "share": round(self.share, 6),
+        }
 
 
 @dataclass(frozen=True)
@@ -234,6 +247,8 @@ def total(rows: Sequence[Row], asked: Sequence[Asked], price: Price) -> Totals:
         breaks=sum(row.broke for row in taken),
         used=sum(used for used, _ in ages),
         kept=sum(kept for _, kept in ages),
+        informed=sum(bool(request.names) for request in asked),
+        shares=sum(row.kept / len(request.names) for row, request in zip(rows, asked, strict=True) if request.names),
         refused=sum(row.refused for row in rows),
         over=sum(row.over for row in rows),
         ms=sum(row.ms for row in rows),
