@@ -91,6 +91,14 @@ Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | Media | Opaque
 ASIDE = "_aside"
 """The caller's note on a user message that no user said: a summary, a nudge. It is never taken for what was asked."""
 
+SHOWN = {
+    "tool": "From the tool results above:",
+    "assistant": "Shown with the assistant message:",
+    "system": "Shown with the system message:",
+}
+"""The text before media that were moved out of a message of this role, in a user message. No user said them."""
+TITLES = frozenset(SHOWN.values())
+
 
 class Message(msgspec.Struct, frozen=True, gc=False):
     """One item of the wire's list.
@@ -129,8 +137,22 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         """Whether a user says something in it: text that is not blank, or anything else that is no tool result."""
         if self.role != "user" or (self.extra and ASIDE in self.extra):
             return False
-        others = [part for part in self.parts if type(part) is not ToolResult]
-        return any(type(part) is not Text or bool(part.text.strip()) for part in others)
+        shown = False
+        for part in self.parts:
+            if type(part) is Text:
+                title = part.text in TITLES
+                if not title and part.text.strip():
+                    return True
+                shown = shown or title
+            elif type(part) is not ToolResult and not (shown and type(part) is Media):
+                return True
+        return False
+
+    @property
+    def shows(self) -> bool:
+        """Whether it is nothing but media that were moved out of another message."""
+        first = self.parts[0] if self.role == "user" and self.parts else None
+        return type(first) is Text and first.text in TITLES and not self.asks
 
 
 Transcript: TypeAlias = tuple[Message, ...]

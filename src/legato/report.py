@@ -7,6 +7,7 @@ changes is `tokens_out`; all of them count everything that is sent: system, tool
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from math import ceil
@@ -17,7 +18,7 @@ from legato.errors import WireError
 from legato.fit.fold import Broke
 from legato.messages import Fields, Json, Media, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from legato.rules import RULES, Rule
-from legato.tokens import Rates, TextCounter, head_tokens, message_tokens
+from legato.tokens import Rates, TextCounter, head_tokens, message_tokens, most_tokens
 from legato.wire import shape
 
 Count = Callable[[str], int]
@@ -44,6 +45,7 @@ class Ledger:
         self.encode = encode
         self.factor = factor
         self._known: dict[int, tuple[Message, int]] = {}
+        self._head: tuple[Fields, int] | None = None
 
     def message(self, message: Message) -> int:
         """Tokens of one message. Raises `WireError` where its JSON is nested too deeply to be counted."""
@@ -59,13 +61,28 @@ class Ledger:
         return tokens
 
     def most(self, message: Message) -> int:
-        """More than what the message can cost, told without counting: no token is less than a byte.
+        """No less than what the message costs, told without counting: no token is less than a byte.
 
         A counter of the caller's own may count as it likes; so it is asked.
         """
         if not isinstance(self.count, TextCounter):
             return self.message(message)
-        return ceil(message_tokens(message, _bytes, self.rates) * self.factor)
+        return ceil(most_tokens(message, self.count.most, self.rates) * self.factor)
+
+    def spent(self, messages: Sequence[Message], room: int) -> int:
+        """What messages cost. As long as even their bytes leave room nothing is counted: then it is their `most`."""
+        if isinstance(self.count, TextCounter):
+            count, rates = self.count.most, self.rates
+            weight = ceil(sum([most_tokens(message, count, rates) for message in messages]) * self.factor)
+            weight += len(messages)  # each is rounded up
+            if weight <= room:
+                return weight
+        return self.messages(messages)
+
+    def within(self, request: Request, most: int) -> bool:
+        """Whether a request costs no more than so many tokens."""
+        room = most - self.head(request.head)
+        return self.spent(request.transcript, room) <= room
 
     def messages(self, messages: Iterable[Message]) -> int:
         return sum([self.message(message) for message in messages])
@@ -76,7 +93,9 @@ class Ledger:
 
     def head(self, head: Fields) -> int:
         """Tokens of what is no message: tools, a system field, a response schema, the fixed overhead."""
-        return ceil(head_tokens(head, self.count, self.rates) * self.factor)
+        if self._head is None or self._head[0] is not head:
+            self._head = head, head_tokens(head, self.count, self.rates)
+        return ceil(self._head[1] * self.factor)
 
     def text(self, text: str) -> int:
         """Tokens of one text, as the provider is expected to count it."""
@@ -112,11 +131,11 @@ class Change:
         """The texts of what was there that are in nothing that came instead. Nothing where the change loses nothing."""
         if self.harmless:
             return ()
-        after = [text for message in self.new for text in texts(message.parts)]
+        after = [text for message in self.new for text in (*texts(message.parts), *_fields(message))]
         return tuple(
             text
             for message in self.old
-            for text in texts(message.parts)
+            for text in (*texts(message.parts), *_fields(message))
             if text and not any(text in new for new in after)
         )
 
@@ -124,12 +143,15 @@ class Change:
         """As JSON. `contents` adds the messages before and after, and the texts that are gone."""
         row: dict[str, Json] = {"code": self.code, "at": self.at, "reason": self.reason, "tokens": self.tokens}
         if contents:
-            row["before"] = [item for message in self.old for item in self._ledger.encode(message)]
-            row["after"] = [item for message in self.new for item in self._ledger.encode(message)]
+            row["before"], row["after"] = self._written(self.old), self._written(self.new)
             row["removed"] = list(self.removed)
             if self.heads is not None:
                 row["head_before"], row["head_after"] = map(dict, self.heads)
         return row
+
+    def _written(self, messages: Sequence[Message]) -> Json:
+        """The wire items of messages as nothing but JSON: what an SDK takes as bytes is base64."""
+        return json.loads(shape.dump([item for message in messages for item in self._ledger.encode(message)]))
 
 
 class Report:
@@ -142,19 +164,24 @@ class Report:
         self,
         before: Request,
         after: Request,
-        changes: Sequence[Change],
+        changes: Sequence[Change] | Callable[[], Sequence[Change]],
         budget: int | None,
         ledger: Ledger,
         notes: Sequence[str],
         folds: Sequence[Broke] = (),
     ) -> None:
         self.folds = tuple(folds)
-        self.changes = tuple(changes)
         self.budget = budget
         self.notes = tuple(notes)
         self._before = before
         self._after = after
+        self._changes = changes
         self._ledger = ledger
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """What was done, in its order. A session tells it when it is first asked."""
+        return tuple(self._changes() if callable(self._changes) else self._changes)
 
     @cached_property
     def tokens_in(self) -> int:
@@ -278,8 +305,13 @@ def texts(parts: Iterable[Part]) -> list[str]:
     return found
 
 
-def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+def _fields(message: Message) -> list[str]:
+    """What the fields of a message say that are no parts of it. The caller's notes are his own."""
+    return [
+        value if isinstance(value, str) else _json(value)
+        for key, value in message.extra.items()
+        if key[:1] != "_" and value not in (None, "", [], {})
+    ]
 
 
 def _json(value: Json) -> str:

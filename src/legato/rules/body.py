@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import reduce
-from operator import or_
 from typing import TypeAlias, TypeGuard
 
 import msgspec
@@ -37,14 +35,12 @@ OWN_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "function
 
 
 def find(request: Request, profile: Profile) -> Iterator[Violation]:
-    """Every fault of the family in one walk. Where several fixes touch one message, the one found first goes first."""
+    """Every fault of the family, judge by judge. Where several fixes touch one message, the first found goes first."""
     if not request.transcript and not request.continues:
         yield Violation(NOTHING.code, None, "there is no message to send", fix=Fix("add a user message", "manual"))
-    judges = [(judge, needs) for judge, needs, matters in JUDGES if matters(profile)]
-    for at in request.having(reduce(or_, [needs for _, needs in judges])):
-        found = request.traits[at]
-        for judge, needs in judges:
-            finding = judge(request.transcript[at], profile) if found & needs else None
+    for judge, needs, matters in JUDGES:
+        for at in request.having(needs) if matters(profile) else ():
+            finding = judge(request.transcript[at], profile)
             if finding is not None:
                 yield _violation(request, at, *finding)
 
@@ -265,7 +261,8 @@ JUDGES: tuple[tuple[Judge, int, Callable[[Profile], object]], ...] = (
     (_empty, traits.BARE | traits.BLANK, lambda profile: not (profile.empty_messages and profile.empty_text)),
     (_null, traits.BARE, lambda profile: not profile.null_content),
     (_no_calls, traits.FIELDS, lambda profile: not profile.empty_calls),
-    (_arguments, traits.CALLS, lambda profile: profile.arguments != "any" or wire.holds_text(profile.format)),
+    (_arguments, traits.CALLS, lambda profile: profile.arguments != "any"),
+    (_arguments, traits.ENCODED, lambda profile: profile.arguments == "any" and wire.holds_text(profile.format)),
     (_blank_blocks, traits.BLANK, lambda profile: not profile.empty_text),
     (_silent, traits.CALLS, lambda profile: not (profile.null_with_calls and profile.empty_with_calls)),
     (_fields, traits.FIELDS, lambda profile: profile.message_keys),

@@ -77,6 +77,7 @@ def _markers(request: Request, profile: Profile) -> Iterator[Violation]:
         (at, i, j)
         for at in request.having(traits.ENCODED)
         for i, part in enumerate(request.transcript[at].parts)
+        if type(part) is not ToolCall or part.extra
         for j in marked(part)
     ]
     found.sort(key=lambda place: request.transcript[place[0]].is_system)  # sessions share the system text: it goes last

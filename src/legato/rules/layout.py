@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from legato import traits
 from legato.edits import Request
-from legato.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, Transcript, changed
+from legato.messages import SHOWN, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, Transcript, changed
 from legato.pairing import Call, turns
 from legato.profiles import Profile
 from legato.rules.violation import Rule, Violation, violation
@@ -27,8 +27,6 @@ STATUS = "status"
 KINDS = ("image", "audio", "video", "document")
 SEEN_BELOW = "[The {kind} follows below.]"
 """The text of a result whose only content was moved."""
-FROM_RESULTS = "From the tool results above:"
-"""The text before media that were moved out of results."""
 FAILED = "error"
 """The text of an error result that says nothing."""
 
@@ -98,7 +96,8 @@ def _between(request: Request, calls: list[Call], profile: Profile) -> Iterator[
         said = [_split(message, says=True) for message in run if _says(message)]
         edits: dict[int, tuple[Message, ...]] = {}
         for at, message in zip(places, run, strict=True):
-            edits[at] = (_split(message, says=False),) if message.calls else ()
+            kept = _split(message, says=False)
+            edits[at] = (kept,) if kept.parts else ()
         edits[turn[0].at] = (*said, *edits[turn[0].at])
         moved = {at: new for at, new in edits.items() if new != (request.transcript[at],)}
         reason = "something stands between the calls of one turn"
@@ -150,7 +149,8 @@ def _unflagged(part: Part) -> Part:
 
 
 def _empty_errors(request: Request, profile: Profile) -> Iterator[Violation]:
-    for at, message in enumerate(request.transcript):
+    for at in request.having(traits.BARE | traits.BLANK):
+        message = request.transcript[at]
         if any(_is_empty_error(part) for part in message.parts):
             parts = tuple([_with_text(part) if _is_empty_error(part) else part for part in message.parts])
             edits: dict[int, tuple[Message, ...]] = {at: (changed(message, parts=parts),)}
@@ -187,7 +187,7 @@ def _media(request: Request, calls: list[Call], profile: Profile) -> Iterator[Vi
                 )
         last = places[-1]
         carrier = edits.get(last, (transcript[last],))[0]
-        shown: tuple[Part, ...] = (Text(FROM_RESULTS), *moved)
+        shown: tuple[Part, ...] = (Text(SHOWN["tool"]), *moved)
         if profile.results_in == "tool":
             edits[last] = (carrier, Message("user", shown))
         else:

@@ -9,7 +9,7 @@ import msgspec
 
 from legato import traits
 from legato.edits import Edit, Request
-from legato.messages import Json, Media, Message, Opaque, Part, Text, ToolResult, changed
+from legato.messages import SHOWN, Json, Media, Message, Opaque, Part, Text, ToolResult, changed
 from legato.profiles import Profile
 from legato.rules.violation import Fix, Rule, Violation, of_message
 from legato.tokens import images
@@ -21,7 +21,6 @@ DOCUMENT = Rule("BODY013", "bad-document-name", "A document's name is refused, o
 OUTSIDE = Rule("BODY014", "media-outside-user", "A message that is not the user's holds media, where only his may.")
 TABLE = (PARTS, PIXELS, DOCUMENT, OUTSIDE)
 
-ABOVE = "Shown with the {role} message:"
 BELOW = "(shown in a message of its own)"
 NO_MEDIA = "[{kind} left out: this model takes text only]"
 TOO_LARGE = "[image left out: {width} x {height} pixels, at most {most} a side are taken]"
@@ -62,7 +61,7 @@ def _outside(request: Request, profile: Profile) -> Iterator[Violation]:
             continue
         rest = tuple([part for part in message.parts if not isinstance(part, Media)])
         kept = changed(message, parts=rest or (Text(BELOW, flat=True),))
-        carrier = Message("user", (Text(ABOVE.format(role=role)), *shown), message.origin)
+        carrier = Message("user", (Text(SHOWN[role if role in SHOWN else "assistant"]), *shown), message.origin)
         where = request.index(at)
         reason = f"the {role} message holds {shown[0].kind}"
         new = (carrier, kept) if message.calls else (kept, carrier)

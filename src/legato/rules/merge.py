@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from legato.messages import Json, Message, Part, Reasoning, Text, ToolCall, ToolResult, changed
+from legato.messages import ASIDE, Json, Message, Part, Reasoning, Text, ToolCall, ToolResult, changed
 
 JOINT = "\n\n"
 """What stands between two texts that become one."""
@@ -23,6 +23,8 @@ def merge(messages: Sequence[Message]) -> Message:
     content = _content([part for part in parts if not isinstance(part, ToolCall | ToolResult | Reasoning)])
     if content:
         fields.pop("content", None)
+    if not all(ASIDE in message.extra for message in messages):
+        fields.pop(ASIDE, None)  # what a user asked is in it too
     return Message(
         messages[0].role,
         (

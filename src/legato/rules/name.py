@@ -48,7 +48,7 @@ def _are_fine(ids: list[str], calls: int, profile: Profile) -> bool:
         (len(ids) == calls or not profile.ids_required)
         and (profile.ids_unique == "no" or len(set(ids)) == len(ids))
         and (profile.id_shape is None or all(map(profile.id_shape.fullmatch, ids)))
-        and (not profile.id_max or all(len(call_id) <= profile.id_max for call_id in ids))
+        and (not profile.id_max or max(map(len, ids), default=0) <= profile.id_max)
     )
 
 
@@ -129,26 +129,35 @@ def _with_id(part: object, new: str) -> ToolCall:
 
 def _names(request: Request, shape: re.Pattern[str], profile: Profile) -> Iterator[Violation]:
     """Tool names in the definitions, the calls and the results, by one map."""
-    names = dict.fromkeys(tools.names(request.head))
-    for message in request.transcript:
-        names.update(dict.fromkeys(_named(message)))
-    bad = [name for name in names if name in profile.reserved_names or not shape.fullmatch(name)]
-    if not bad:
+    used = {part.name for message in request.transcript for part in message.parts if isinstance(part, CALLED)}
+    defined = tools.names(request.head)
+    if not any(name and _is_bad(name, shape, profile) for name in used.union(defined)):
         return
+    names = dict.fromkeys([*defined, *[name for message in request.transcript for name in _named(message)]])
+    bad = [name for name in names if _is_bad(name, shape, profile)]
     taken = set(names)
     new = {name: _sanitise(name, shape, taken) for name in bad}
-    if any(name in new for name in tools.names(request.head)):
-        head = tools.rename(request.head, new)
-        reason = f"tool names are refused: {', '.join(name for name in tools.names(request.head) if name in new)}"
-        yield _bad_name(None, "tools", reason, Edit(HEAD, (), BAD_NAME.code, reason, head), profile)
+    found: list[tuple[int | None, str, str]] = []
+    edits: list[Edit] = []
+    if any(name in new for name in defined):
+        reason = f"tool names are refused: {', '.join(name for name in defined if name in new)}"
+        found.append((None, "tools", reason))
+        edits.append(Edit(HEAD, (), BAD_NAME.code, reason, tools.rename(request.head, new)))
     for at, message in enumerate(request.transcript):
-        found = [name for name in _named(message) if name in new]
-        if found:
-            why = "is reserved" if found[0] in profile.reserved_names else f"does not match {profile.name_pattern}"
-            reason = f"the tool name {found[0]!r} {why}"
-            edit = Edit(at, (_with_names(message, new),), BAD_NAME.code, reason)
-            where = request.index(at)
-            yield _bad_name(where, f"[{where}]", reason, edit, profile)
+        refused = [name for name in _named(message) if name in new]
+        if refused:
+            why = "is reserved" if refused[0] in profile.reserved_names else f"does not match {profile.name_pattern}"
+            where, reason = request.index(at), f"the tool name {refused[0]!r} {why}"
+            found.append((where, f"[{where}]", reason))
+            edits.append(Edit(at, (_with_names(message, new),), BAD_NAME.code, reason))
+    # One fix for all of them: while new ids go first in some messages, no name is put in others.
+    fix = Fix("put _ for what is refused, everywhere", "safe", tuple(edits))
+    for where, place, reason in found:
+        yield Violation(BAD_NAME.code, where, reason, profile.severity("name_pattern"), place, fix)
+
+
+def _is_bad(name: str, shape: re.Pattern[str], profile: Profile) -> bool:
+    return name in profile.reserved_names or not shape.fullmatch(name)
 
 
 def _undeclared(request: Request, calls: list[Call]) -> Iterator[Violation]:
@@ -163,13 +172,8 @@ def _undeclared(request: Request, calls: list[Call]) -> Iterator[Violation]:
             yield Violation(UNDECLARED.code, where, reason, "warning", f"[{where}]")
 
 
-def _bad_name(at: int | None, place: str, reason: str, edit: Edit, profile: Profile) -> Violation:
-    fix = Fix("put _ for what is refused, everywhere", "safe", (edit,))
-    return Violation(BAD_NAME.code, at, reason, profile.severity("name_pattern"), place, fix)
-
-
 def _named(message: Message) -> Iterable[str]:
-    return [part.name for part in message.parts if isinstance(part, CALLED) and part.name is not None]
+    return [part.name for part in message.parts if isinstance(part, CALLED) and part.name]
 
 
 def _with_names(message: Message, new: dict[str, str]) -> Message:

@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from legato import wire
 from legato.edits import Edit, Request
-from legato.messages import Message, Part, Text, ToolCall, ToolResult, changed, text_of
+from legato.messages import Message, Part, Reasoning, Text, ToolCall, ToolResult, changed, text_of
 from legato.pairing import Call, turns
 from legato.profiles import Profile
 from legato.rules.violation import Fix, Rule, Safety, Violation
@@ -25,7 +25,8 @@ DETACHED = Rule("PAIR003", "detached-tool-result", "A result does not stand dire
 DUPLICATE = Rule("PAIR004", "duplicate-tool-result", "A call has more than one result.")
 HALF = Rule("PAIR005", "half-streamed-call", "A call has no name or no arguments at all, so it was never run.")
 LAST = Rule("PAIR006", "results-not-first", "Something stands before the tool results in a user message.")
-TABLE = (ORPHAN, MISSING, DETACHED, DUPLICATE, HALF, LAST)
+FOREIGN = Rule("PAIR015", "misplaced-call", "A call stands in a message that is not the assistant's.")
+TABLE = (ORPHAN, MISSING, DETACHED, DUPLICATE, HALF, LAST, FOREIGN)
 LOSSY = (ORPHAN, DUPLICATE, HALF)
 
 BACKFILL = "[Tool result unavailable — call was interrupted or lost]"
@@ -33,10 +34,18 @@ BACKFILL = "[Tool result unavailable — call was interrupted or lost]"
 
 
 def find(request: Request, profile: Profile) -> Iterator[Violation]:
-    """Every fault of the family in one walk. The fixes are disjoint: applied together they leave none."""
+    """Every fault of the family in one walk. The fixes are disjoint: applied together they leave none.
+
+    Where a call is not the assistant's, that alone is told: what pairs with what is seen once it stands in its turn.
+    """
     transcript = request.transcript
     calls, orphans = request.pairs
     if not calls and not orphans:
+        return
+    misplaced = dict.fromkeys(call.at for call in calls if transcript[call.at].role != "assistant")
+    if misplaced:
+        for at in misplaced:
+            yield _misplaced(request, at)
         return
     repair = _Repair(request, profile)
     for at, part in () if request.continues else orphans:
@@ -47,6 +56,18 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     for turn in turns(transcript, calls, profile.pairs_by_run):
         repair.turn(*turn)
     yield from repair.violations()
+
+
+def _misplaced(request: Request, at: int) -> Violation:
+    """The calls of a message that is not the assistant's, and their reasoning, become an assistant message after it."""
+    message, where = request.transcript[at], request.index(at)
+    turn = tuple([part for part in message.parts if isinstance(part, ToolCall | Reasoning)])
+    rest = tuple([part for part in message.parts if not isinstance(part, ToolCall | Reasoning)])
+    made = Message("assistant", turn, message.origin)
+    new = (changed(message, parts=rest), made) if rest else (made,)
+    reason = f"a call stands in a message of the {message.role}"
+    fix = Fix("put it into an assistant message", "safe", (Edit(at, new, FOREIGN.code, reason),))
+    return Violation(FOREIGN.code, where, reason, "error", f"[{where}]", fix)
 
 
 class _Repair:
@@ -61,6 +82,7 @@ class _Repair:
         self.transcript = request.transcript
         self._ordinals: dict[int, list[int]] = {}
         self.profile = profile
+        self.own = profile.results_in == "tool" and not profile.results_together
         self.found: list[_Fault] = []
         self.dropped: dict[int, set[int]] = {}
         self.added: dict[int, list[Message]] = {}
@@ -106,12 +128,12 @@ class _Repair:
 
     def _is_whole(self, end: int, calls: list[Call]) -> bool:
         """Whether the results of the calls, and nothing else, follow in their order: the usual turn, told at once."""
-        own = self.profile.results_in == "tool" and not self.profile.results_together
-        for nth, call in enumerate(calls):
-            at, part = (end + 1 + nth, 0) if own else (end + 1, nth)
-            size = 1 if own else len(calls)
-            if call.half or call.results != [(at, part)] or len(self.transcript[at].parts) != size:
+        at, part, own = end + 1, 0, self.own
+        size = 1 if own else len(calls)
+        for call in calls:
+            if call.results != [(at, part)] or len(self.transcript[at].parts) != size or call.half:
                 return False
+            at, part = (at + 1, 0) if own else (at, part + 1)
         return self.profile.results_in == "tool" or self.transcript[end + 1].role == "user"
 
     def violations(self) -> Iterator[Violation]:

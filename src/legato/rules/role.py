@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from legato.edits import HEAD, Edit, Request
 from legato.messages import Message, Reasoning, Text, ToolCall, ToolResult, changed, user
@@ -96,12 +96,12 @@ def _systems(request: Request, profile: Profile) -> Iterator[Violation]:
         message = transcript[at]
         allowed = profile.system.endswith("after-user") and at > 0 and _takes_system(transcript[at - 1])
         if message.is_system and not allowed:
-            late = Message("user", (Text(REMINDER.format(_text(message)), flat=True),), message.origin)
+            late = _reminder(message)
             reason = (
                 "a system message, which is not taken" if profile.system == "none" else "a system message after others"
             )
             title = "say it in a user message"
-            yield violation(request, at, profile, SYSTEM, "system", reason, title, {at: (late,)})
+            yield violation(request, at, profile, SYSTEM, "system", reason, title, {at: late})
 
 
 def _folded(request: Request, profile: Profile) -> Violation:
@@ -123,19 +123,28 @@ def _takes_system(before: Message) -> bool:
 
 def _hoisted(request: Request, profile: Profile, body: int) -> Violation:
     reason = "system messages have a field of their own"
-    head = system.add(request.head, [_text(message) for message in request.transcript[:body]], profile.format)
+    leading = request.transcript[:body]
+    said = [part for message in leading for part in message.parts if system.takes(part, profile.format)]
+    head = system.add(request.head, said, profile.format)
     edits = [Edit(HEAD, (), SYSTEM.code, f"{reason}: their text was moved there", head)]
     alone = body == len(request.transcript)
-    for at in range(body):
-        left = (user(OPENER),) if alone and at == body - 1 else ()
+    for at, message in enumerate(leading):
+        rest = tuple([part for part in message.parts if not system.takes(part, profile.format)])
+        left = (Message("user", rest),) if rest else (user(OPENER),) if alone and at == body - 1 else ()
         edits.append(Edit(at, left, SYSTEM.code, f"{reason}: moved there"))
     where = request.index(0)
     fix = Fix("move it to the field", "safe", tuple(edits))
     return Violation(SYSTEM.code, where, reason, profile.severity("system"), f"[{where}]", fix)
 
 
-def _text(message: Message) -> str:
-    return JOINT.join(part.text for part in message.parts if isinstance(part, Text))
+def _reminder(message: Message) -> tuple[Message, ...]:
+    """A system message as a user's: its text as a reminder, with the fields of its blocks, then what is no text."""
+    said = [part for part in message.parts if isinstance(part, Text)]
+    text = JOINT.join([part.text for part in said if part.text])
+    rest = tuple([part for part in message.parts if not isinstance(part, Text)])
+    fields = {key: value for part in said for key, value in part.extra.items()}
+    reminder = (Text(REMINDER.format(text), flat=not fields and not rest, extra=fields),) if text or fields else ()
+    return (Message("user", (*reminder, *rest), message.origin),) if reminder or rest else ()
 
 
 def _repeats(request: Request, profile: Profile, fact: str) -> Iterator[Violation]:
@@ -204,7 +213,9 @@ def _opens_wrong(request: Request, profile: Profile, body: int) -> bool:
     first = request.transcript[body]
     if profile.opens_with == "no-call":
         alone = first.role == "assistant" and len(request.transcript) == 1
-        return body == 0 and bool(first.calls or alone) and not request.continues
+        said = takewhile(lambda message: message.role == "assistant", request.transcript)
+        opening = said if profile.pairs_by_run else (first,)
+        return body == 0 and not request.continues and (alone or any(message.calls for message in opening))
     return profile.opens_with == "user" and first.role != "user"
 
 
@@ -245,9 +256,11 @@ def _space(request: Request, profile: Profile, at: int) -> Iterator[Violation]:
     message = request.transcript[at]
     part = message.parts[-1] if message.parts else None
     if isinstance(part, Text) and part.text != part.text.rstrip():
-        new = changed(message, parts=(*message.parts[:-1], changed(part, text=part.text.rstrip())))
+        text = part.text.rstrip()
+        parts = (*message.parts[:-1], *((changed(part, text=text),) if text else ()))
+        edits = {at: (changed(message, parts=parts),) if parts else ()}
         reason = "the text the model is to continue ends in white space"
-        yield violation(request, at, profile, SPACE, "prefill_space", reason, "strip it", {at: (new,)})
+        yield violation(request, at, profile, SPACE, "prefill_space", reason, "strip it", edits)
 
 
 def _bridges(request: Request, profile: Profile) -> Iterator[Violation]:

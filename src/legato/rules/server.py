@@ -1,7 +1,8 @@
 """PAIR, third part: tools that the provider runs itself.
 
 Their calls and results are blocks of the assistant's own messages. A call still open in the newest assistant turn is
-in flight, and legal; an older one without its result, and a result without a call before it, are refused for ever.
+in flight, and legal as long as nothing but results of the client's tools follows; any other without its result, and a
+result without a call before it, are refused for ever.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     if not unread:
         return
     answered = {_answers(part) for at in unread for part in request.transcript[at].parts} - {None}
-    newest = max((at for at, message in enumerate(request.transcript) if message.role == "assistant"), default=0)
+    newest = len(request.transcript)
+    while newest > 0 and not request.transcript[newest - 1].asks and request.transcript[newest - 1].role != "assistant":
+        newest -= 1
     while newest > 0 and request.transcript[newest - 1].role == "assistant":
         newest -= 1
     called: set[str] = set()

@@ -119,7 +119,7 @@ def _missing(request: Request, profile: Profile) -> Iterator[Violation]:
 
 def _foreign(request: Request, profile: Profile) -> Iterator[Violation]:
     """Reasoning of another model, or without a signature: its whole tool loop is degraded to text."""
-    model = request.head.get("model")
+    model = request.head.get("model") or profile.name.partition(":")[2] or None
     for start, end in loops(request.transcript):
         thinkers = [at for at in range(start, end) if _thinks(request.transcript[at])]
         bad = [at for at in thinkers if _is_foreign(request.transcript[at], model)]

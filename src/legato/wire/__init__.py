@@ -66,7 +66,7 @@ def read(payload: Json, form: str, tools: Sequence[Json] | None = None) -> Reque
     else:
         head, items = {}, _listed(payload, form)
     if tools:
-        head["tools"] = list(tools)
+        head["tools"] = list(shape.items(tools, "tools"))
     request = Request(head, found.decode(items))
     for at in request.having(traits.FIELDS | traits.RAW | traits.ENCODED):
         _verify(request.transcript[at], found.KEY, at)
@@ -135,7 +135,10 @@ def write(request: Request, before: Request, payload: Json, form: str, moved: bo
     noted = notes(before)
     if request.transcript is before.transcript and not request.altered and not noted and not moved:
         return payload
-    items = [bare(item) for message in request.transcript for item in found.encode(message)]
+    items: list[Json] = []
+    for message in request.transcript:
+        known = message.raw is not None and not message.extra  # what came in, and no note on it
+        items += (message.raw,) if known else map(bare, found.encode(message))
     return body(request, payload, form, items, moved)
 
 

@@ -10,7 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from legato.errors import WireError
-from legato.messages import Json, Media, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, Transcript
+from legato.messages import (
+    NOTHING,
+    Json,
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    Transcript,
+)
 from legato.wire import shape
 
 KEY = "messages"
@@ -42,6 +54,8 @@ def _message(item: Json, at: int) -> Message:
     role = shape.text(fields, "role", "")
     content = fields.get("content")
     parts = _parts(content, _part)
+    if len(fields) == 2 and parts:
+        return Message(role, parts, (at,), None, NOTHING, item)
     extra = shape.rest(fields, ("role", "content"))
     if not parts and "content" in fields:
         extra["content"] = content
@@ -50,7 +64,7 @@ def _message(item: Json, at: int) -> Message:
 
 def _parts(content: Json, read: Callable[[Json], Part]) -> tuple[Part, ...]:
     if isinstance(content, str):
-        return (Text(content, True),)
+        return (Text(content, True, NOTHING),)
     if isinstance(content, list):
         return shape.each(content, read, "content")
     if content is None:
@@ -59,7 +73,8 @@ def _parts(content: Json, read: Callable[[Json], Part]) -> tuple[Part, ...]:
 
 
 def _part(block: Json) -> Part:
-    read = READ.get(str(block.get("type"))) if type(block) is dict else None
+    kind = block.get("type") if type(block) is dict else None
+    read = READ.get(kind) if type(kind) is str else None
     return _content_part(block) if read is None else read(block)
 
 
@@ -68,28 +83,34 @@ def _content_part(block: Json) -> Part:
     if type(block) is dict:
         kind, text = block.get("type"), block.get("text")
         if kind == "text" and isinstance(text, str):
-            return Text(text, False, shape.rest(block, ("type", "text")), block)
+            return Text(text, False, NOTHING if len(block) == 2 else shape.rest(block, ("type", "text")), block)
         if kind in MEDIA:
             return Media(kind, block)
     return Opaque(block)
 
 
 def _call(block: dict[str, Json]) -> ToolCall:
+    call_id, name, arguments = block.get("id"), block.get("name"), block.get("input")
+    if len(block) == 4 and type(call_id) is str and type(name) is str and arguments is not None:
+        return ToolCall(call_id, name, arguments, False, NOTHING, block)
     extra = shape.rest(block, ("type", "id", "name", "input"))
     call_id, name = shape.optional_text(block, "id", ""), shape.optional_text(block, "name", "")
-    return ToolCall(call_id, name, block.get("input"), False, extra, block)
+    return ToolCall(call_id, name, arguments, False, extra, block)
 
 
 def _result(block: dict[str, Json]) -> ToolResult:
     """A flag that is not raised stays in `extra`, so that it is written again."""
     content, error = block.get("content"), block.get("is_error") is True
     parts = _parts(content, _content_part)
+    call_id = shape.optional_text(block, "tool_use_id", "")
+    if len(block) == 3 and parts and call_id is not None:
+        return ToolResult(call_id, parts, None, False, NOTHING, block)
     extra = shape.rest(block, ("type", "tool_use_id", "content"))
     if error:
         del extra["is_error"]
     if not parts and "content" in block:
         extra["content"] = content
-    return ToolResult(shape.optional_text(block, "tool_use_id", ""), parts, None, error, extra, block)
+    return ToolResult(call_id, parts, None, error, extra, block)
 
 
 def _reasoning(block: dict[str, Json]) -> Part:

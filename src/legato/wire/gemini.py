@@ -13,7 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from legato.errors import WireError
-from legato.messages import Json, Media, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult, Transcript
+from legato.messages import (
+    NOTHING,
+    Fields,
+    Json,
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    Transcript,
+)
 from legato.wire import shape
 
 KEY = "contents"
@@ -138,7 +151,9 @@ def _media_part(block: Json) -> Part:
     return Opaque(block) if key is None else _media(block, key)
 
 
-def _extra(part: dict[str, Json], key: str, inner: dict[str, Json]) -> dict[str, Json]:
+def _extra(part: dict[str, Json], key: str, inner: dict[str, Json]) -> Fields:
+    if len(part) == 1 and not inner and "_" not in key:
+        return NOTHING
     extra = shape.rest(part, (key,))
     twin = next((other for other in extra if READ.get(other) is READ[key]), None)
     if twin is not None:

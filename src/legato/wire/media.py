@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from legato.messages import Json
+from legato.wire import shape
 
 TYPES = {
     "jpeg": "image/jpeg",
@@ -93,6 +94,11 @@ def _text(value: Json) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def _data(value: Json) -> str | None:
+    """The base64 of media: as it is on the wire, or of the bytes that an SDK takes for it."""
+    return shape.as_base64(value) if isinstance(value, bytes) else _text(value)
+
+
 def _kind(mime: str | None) -> str:
     kind = (mime or "").partition("/")[0]
     return kind if kind in ("image", "audio", "video") else "document"
@@ -140,7 +146,7 @@ def _read_gemini(block: dict[str, Json]) -> Source | None:
     if not isinstance(inner, dict):
         return None
     mime = _text(inner.get("mimeType", inner.get("mime_type")))
-    data, uri = _text(inner.get("data")), _text(inner.get("fileUri", inner.get("file_uri")))
+    data, uri = _data(inner.get("data")), _text(inner.get("fileUri", inner.get("file_uri")))
     if data is not None:
         data = data.replace("-", "+").replace("_", "/")
         return Source(_kind(mime), mime, data + "=" * (-len(data) % 4))
@@ -159,8 +165,8 @@ def _read_bedrock(block: dict[str, Json]) -> Source | None:
     if not isinstance(source, dict):
         return None
     mime, name = TYPES.get(str(inner.get("format"))), _text(inner.get("name"))
-    data, text = source.get("bytes"), source.get("text")
-    if isinstance(data, str):
+    data, text = _data(source.get("bytes")), source.get("text")
+    if data is not None:
         return Source(kind, mime, data, name=name)
     if isinstance(text, str):
         return Source(kind, mime, text=text, name=name)

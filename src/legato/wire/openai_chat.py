@@ -37,12 +37,14 @@ MEDIA = {
     "document_url": "document",
     "video_url": "video",
 }
+SAYING = ("role", "name", "content")
+CALLING = (*SAYING, "tool_calls")
+"""The fields of a message that are no `extra`. Only an assistant calls; `tool_calls: null` and `[]` are no calls."""
 RESULTS = ("tool", "function")
 RESULT_FIELDS = frozenset(("role", "name", "content", "tool_call_id"))
-CALL_FIELDS = frozenset(("id", "type", "function"))
-FUNCTION_FIELDS = frozenset(("name", "arguments"))
 USUAL: Fields = {"type": "function"}
-"""The `extra` of a call that has these fields and no others: one for all of them."""
+NULL: Fields = {"content": None}
+"""The `extra` of a usual call, and of a message that only calls: one for all of them."""
 
 
 def decode(items: Sequence[Json]) -> Transcript:
@@ -84,29 +86,35 @@ def encode(message: Message) -> tuple[Json, ...]:
 
 
 def _message(item: Json, at: int) -> Message:
-    fields = shape.fields(item, "")
-    role = shape.text(fields, "role", "")
-    content = fields.get("content")
+    fields = item if type(item) is dict else shape.fields(item, "")
+    role, content = fields.get("role"), fields.get("content")
+    if type(role) is not str:
+        role = shape.text(fields, "role", "")
     parts = (Text(content, True, NOTHING),) if type(content) is str else _parts(content, "content")
     if role in RESULTS:
         return _result(item, role, parts, fields, at)
-    if len(fields) == 2 and parts:  # a role and a content, and that is all
-        return Message(role, parts, (at,), None, NOTHING, item)
-    extra = shape.rest(fields, ("role", "name", "content"))
+    calls: tuple[ToolCall, ...] = ()
+    if role == "assistant" and fields.get("tool_calls"):
+        calls = shape.each(shape.items(fields["tool_calls"], "tool_calls"), _call, "tool_calls")
+    if len(fields) == (3 if calls else 2) and (parts or (calls and content is None and "content" in fields)):
+        return Message(role, (*parts, *calls) if calls else parts, (at,), None, NOTHING if parts else NULL, item)
+    extra = shape.rest(fields, CALLING if calls else SAYING)
     if not parts and "content" in fields:
         extra["content"] = content
     name = shape.optional_text(fields, "name", "") if "name" in fields else None
     if name is None and "name" in fields:
         extra["name"] = None
-    if role == "assistant":
-        calls = _calls(extra)
-        thoughts = _reasoning(extra) if extra else ()
-        parts = (*thoughts, *parts, *calls)
+    if extra and role == "assistant":
+        parts = (*_reasoning(extra), *parts, *calls, *_legacy_call(extra))
+    elif calls:
+        parts = (*parts, *calls)
     return Message(role, parts, (at,), name, extra or NOTHING, item)
 
 
 def _result(item: Json, role: str, parts: tuple[Part, ...], fields: dict[str, Json], at: int) -> Message:
-    call_id, name = shape.optional_text(fields, "tool_call_id", ""), shape.optional_text(fields, "name", "")
+    call_id, name = fields.get("tool_call_id"), fields.get("name")
+    if type(call_id) is not str or not (name is None or type(name) is str):
+        call_id, name = shape.optional_text(fields, "tool_call_id", ""), shape.optional_text(fields, "name", "")
     blank = NOTHING if parts or "content" not in fields else {"content": fields["content"]}
     extra = NOTHING if fields.keys() <= RESULT_FIELDS else shape.rest(fields, RESULT_FIELDS)
     return Message(role, (ToolResult(call_id, parts, name, False, blank),), (at,), None, extra, item)
@@ -143,38 +151,32 @@ def _reasoning(extra: dict[str, Json]) -> Sequence[Reasoning]:
     return found
 
 
-def _calls(extra: dict[str, Json]) -> Sequence[ToolCall]:
-    """Take the calls out of `extra`. `tool_calls: null` and `[]` stay there."""
-    found: Sequence[ToolCall] = ()
-    items = extra.get("tool_calls")
-    if items:
-        if not isinstance(items, list):
-            raise WireError("tool_calls", f"must be a list, not {shape.kind(items)}")
-        del extra["tool_calls"]
-        found = shape.each(items, _call, "tool_calls")
+def _legacy_call(extra: dict[str, Json]) -> Sequence[ToolCall]:
+    """Take the call out of `extra` that stands in `function_call`."""
     legacy = extra.get("function_call")
-    if isinstance(legacy, dict):
-        del extra["function_call"]
-        name, rest = shape.optional_text(legacy, "name", "function_call"), shape.rest(legacy, ("name", "arguments"))
-        found = (*found, ToolCall(None, name, legacy.get("arguments"), extra={"function_call": rest}))
-    return found
+    if not isinstance(legacy, dict):
+        return ()
+    del extra["function_call"]
+    name, rest = shape.optional_text(legacy, "name", "function_call"), shape.rest(legacy, ("name", "arguments"))
+    return (ToolCall(None, name, legacy.get("arguments"), extra={"function_call": rest}),)
 
 
 def _call(item: Json) -> ToolCall:
-    fields = shape.fields(item, "")
+    fields = item if type(item) is dict else shape.fields(item, "")
     kind = fields.get("type")
     body, text = ("custom", "input") if kind == "custom" else ("function", "arguments")
     function = fields.get(body)
     function = {} if function is None else shape.fields(function, body)
-    name = shape.optional_text(function, "name", body)
-    call_id = shape.optional_text(fields, "id", "")
-    extra = USUAL
-    if kind != "function" or fields.keys() != CALL_FIELDS or function.keys() != FUNCTION_FIELDS:
-        extra = shape.rest(fields, ("id", body))
-        rest = shape.rest(function, ("name", text))
-        if rest:
-            extra[body] = rest
-    return ToolCall(call_id, name, function.get(text), kind == "custom", extra, item)
+    call_id, name, arguments = fields.get("id"), function.get("name"), function.get(text)
+    if type(call_id) is str and type(name) is str and arguments is not None:
+        if kind == "function" and len(fields) == 3 and len(function) == 2:
+            return ToolCall(call_id, name, arguments, False, USUAL, item)
+    else:
+        name, call_id = shape.optional_text(function, "name", body), shape.optional_text(fields, "id", "")
+    extra, rest = shape.rest(fields, ("id", body)), shape.rest(function, ("name", text))
+    if rest:
+        extra[body] = rest
+    return ToolCall(call_id, name, arguments, kind == "custom", extra, item)
 
 
 def _call_item(call: ToolCall) -> Json:
@@ -209,7 +211,7 @@ def _content(parts: Sequence[Part]) -> Json:
 
 
 def _block(part: Part) -> Json:
-    if part.raw is not None:
+    if isinstance(part, Media | Opaque) or part.raw is not None:
         return part.raw
     assert isinstance(part, Text), part
     return {"type": "text", **part.extra, "text": part.text}

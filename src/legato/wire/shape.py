@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from operator import length_hint
 from typing import TypeVar
 
 from legato.errors import WireError
@@ -56,8 +59,18 @@ def items(value: Json, place: str) -> list[Json]:
 
 
 def dump(value: Json) -> str:
-    """A JSON value as the text that stands for it, in a form that is the same in every process."""
-    return json.dumps(value, ensure_ascii=False)
+    """A JSON value as the text that stands for it, in a form that is the same in every process.
+
+    Bytes, which SDKs take for media, are written in base64.
+    """
+    return json.dumps(value, ensure_ascii=False, default=as_base64)
+
+
+def as_base64(value: object) -> str:
+    """Bytes as what stands for them in JSON."""
+    if isinstance(value, bytes):
+        return b64encode(value).decode("ascii")
+    raise TypeError(f"{type(value).__name__} is no JSON")
 
 
 def rest(value: dict[str, Json], known: Iterable[str]) -> dict[str, Json]:
@@ -87,13 +100,11 @@ def each(values: Sequence[Json], read: Callable[[Json], Found], place: str) -> t
 
 def transcript(values: Sequence[Json], read: Callable[[Json, int], Message], key: str) -> Transcript:
     """What `read` makes of every item of the wire's list `key` and its index."""
-    done: list[Message] = []
+    walk = iter(values)
     try:
-        for at, value in enumerate(values):
-            done.append(read(value, at))
+        return tuple(map(read, walk, count()))
     except WireError as error:
-        raise under(f"{key}[{len(done)}]", error) from None
-    return tuple(done)
+        raise under(f"{key}[{len(values) - length_hint(walk) - 1}]", error) from None
 
 
 UNPARSED = "_raw"

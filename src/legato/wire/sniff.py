@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from legato.errors import WireError
 from legato.messages import Fields, Json
@@ -57,6 +57,8 @@ def evidence(payload: Json) -> str | None:
     """The format that the structure proves, or None where several would write it the same way. Raises as `sniff`."""
     if isinstance(payload, (list, tuple)):
         return _of_items(payload)
+    if not isinstance(payload, Mapping):
+        raise WireError("", f"what is governed must be a list of messages or a request body, not {shape.kind(payload)}")
     body = shape.fields(payload, "")
     if "messages" in body:
         return _of_head(body) or _of_items(shape.items(body["messages"], "messages")) or _of_limits(body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from legato.errors import WireError
-from legato.messages import Fields, Json
+from legato.messages import Fields, Json, Opaque, Part, Text
 from legato.wire import shape
 
 JOINT = "\n\n"
@@ -19,6 +19,9 @@ OWN = {
 FIELDS = ("system", "instructions", "systemInstruction", "system_instruction")
 """All of them."""
 
+BLOCKS = {"bedrock": ("cachePoint", "guardContent")}
+"""What a format's system field takes besides text, by the key of the block."""
+
 
 def verify(head: Fields, form: str) -> None:
     """Raise `WireError` with the field where a system field is nothing that could hold text."""
@@ -28,19 +31,34 @@ def verify(head: Fields, form: str) -> None:
             raise WireError(key, f"must be text, a list or an object, not {shape.kind(value)}")
 
 
-def add(head: Fields, texts: Sequence[str], form: str) -> Fields:
-    """The head with these texts behind what its system field says already. What is there is kept whole."""
-    text = JOINT.join(filter(None, texts))
-    if not text:
+def takes(part: Part, form: str) -> bool:
+    """Whether a part of a system message may stand in the format's system field."""
+    if isinstance(part, Opaque):
+        return isinstance(part.raw, dict) and not part.raw.keys().isdisjoint(BLOCKS.get(form, ()))
+    return isinstance(part, Text)
+
+
+def add(head: Fields, parts: Sequence[Part], form: str) -> Fields:
+    """The head with these parts behind what its system field says already: one text, as long as all of it is text.
+
+    `parts` are those that the format `takes` there. What is there is kept whole.
+    """
+    said = [part for part in parts if not isinstance(part, Text) or part.text or part.extra]
+    if not said:
         return dict(head)
-    key = next((key for key in OWN[form] if key in head), OWN[form][0])
+    own = OWN.get(form, ("system",))
+    key = next((key for key in own if key in head), own[0])
     old = head.get(key)
+    plain = all(isinstance(part, Text) and not part.extra for part in said)
+    if plain:
+        said = [Text(JOINT.join([part.text for part in said if isinstance(part, Text)]))]
+    new = [_block(part, form) for part in said]
     if form == "gemini":
         held = old if isinstance(old, dict) and ("parts" in old or not old) else {"parts": old}
-        return {**head, key: {**held, "parts": [*_blocks(held.get("parts"), form), _block(text, form)]}}
-    if form == "bedrock" or (old and not isinstance(old, str)):
-        return {**head, key: [*_blocks(old, form), _block(text, form)]}
-    return {**head, key: f"{old}{JOINT}{text}" if old else text}
+        return {**head, key: {**held, "parts": [*_blocks(held.get("parts"), form), *new]}}
+    if form == "bedrock" or not plain or (old and not isinstance(old, str)):
+        return {**head, key: [*_blocks(old, form), *new]}
+    return {**head, key: f"{old}{JOINT}{new[0]['text']}" if old else new[0]["text"]}
 
 
 def _blocks(value: Json, form: str) -> list[Json]:
@@ -49,11 +67,13 @@ def _blocks(value: Json, form: str) -> list[Json]:
         return []
     if isinstance(value, list | tuple):
         return [block for item in value for block in ([item] if isinstance(item, dict) else _blocks(item, form))]
-    return [_block(value, form) if isinstance(value, str) else value]
+    return [_block(Text(value), form) if isinstance(value, str) else value]
 
 
-def _block(text: str, form: str) -> Json:
-    return {"text": text} if form in ("gemini", "bedrock") else {"type": "text", "text": text}
+def _block(part: Part, form: str) -> Json:
+    if not isinstance(part, Text):
+        return part.raw
+    return {**({} if form in ("gemini", "bedrock") else {"type": "text"}), "text": part.text, **part.extra}
 
 
 def texts(head: Fields) -> list[str]:

@@ -42,11 +42,14 @@ def _is_named(item: Json) -> bool:
 
 
 def _items(head: Fields) -> Iterable[Fields]:
-    found = head.get("tools") or head.get("functions") or []
     config = head.get("toolConfig")
-    if not found and isinstance(config, dict):
-        found = config.get("tools") or []
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    lists = (head.get("tools"), head.get("functions"), config.get("tools") if isinstance(config, dict) else None)
+    return [item for found in lists for item in _listed(found) if isinstance(item, dict)]
+
+
+def _listed(value: Json) -> list[Json]:
+    """A list of definitions. Gemini takes a single one for a list."""
+    return value if isinstance(value, list) else [value] if isinstance(value, dict) else []
 
 
 def _renamed(value: Json, new: Mapping[str, str]) -> Json:
@@ -73,7 +76,7 @@ def has_schema(definition: Fields) -> bool:
 def with_schemas(head: Fields) -> Fields:
     """The head with an empty object schema in each definition that has none."""
     items = []
-    for item in head.get("tools") or []:
+    for item in _listed(head.get("tools")):
         inner = item.get("function") if isinstance(item, dict) else None
         if isinstance(inner, dict):
             items.append(item if has_schema(inner) else {**item, "function": {**inner, "parameters": EMPTY}})
