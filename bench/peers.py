@@ -1,8 +1,8 @@
 """How long peers take for a job, and legato for the same on the same history: `make bench-peers`.
 
-Nothing is asserted: the numbers are for people. Every time is the least of several runs in this one process; who takes
-longer than 20 seconds is stopped. Histories are in each peer's own form before the clock starts, and the budget is half
-of what the history costs. What is compared:
+Nothing is asserted: the numbers are for people. Every time is the processor's, the least of several runs in this one
+process; who takes longer than 20 seconds is stopped. Histories are in each peer's own form before the clock starts, and
+the budget is half of what the history costs. What is compared:
 
     repair    no call without a result, no result without a call; nothing counted
     trim      the oldest go until the rest fits
@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from itertools import cycle, islice
-from time import perf_counter
+from time import process_time
 from types import FrameType
 from typing import Any
 
@@ -101,13 +101,13 @@ def seconds(make: Callable[[], Work]) -> float | None:
     gc.freeze()
     while len(times) < RUNS and sum(times) < PATIENCE:
         work = make()
-        start = perf_counter()
+        start = process_time()
         try:
             with stopped_after(LIMIT):
                 work()
         except Stopped:
             return None
-        times.append(perf_counter() - start)
+        times.append(process_time() - start)
     return min(times)
 
 

@@ -282,6 +282,11 @@ def test_the_account_of_a_message_adds_up(first: list[str], second: list[str]) -
     assert cost(*parts[0]) + cost(*parts[1]) == cost(*parts[0], *parts[1]) + cost()
 
 
+def test_a_single_tool_costs_as_much_as_a_list_of_it() -> None:
+    tool = {"functionDeclarations": [{"name": "look", "description": "Look something up."}]}
+    assert head_tokens({"tools": tool}, COUNT) == head_tokens({"tools": [tool]}, COUNT) > head_tokens({}, COUNT) + 5
+
+
 def test_ids_notes_and_unknown_fields_cost_nothing() -> None:
     item = {
         "role": "assistant",

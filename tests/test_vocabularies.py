@@ -313,6 +313,16 @@ def test_a_long_text_costs_what_mistral_charged_for_it() -> None:
     assert tokens(counter("o200k_base")) * profile.token_factor < 0.84 * charged
 
 
+@pytest.mark.parametrize("name", VOCABULARIES)
+@given(text=TEXTS)
+@example(text="\ud83d")
+@example(text="\U0001d160\u0958" * 20)  # in normal form C they have two and three times as many bytes
+def test_no_text_has_more_tokens_than_is_told_without_counting(name: str, text: str) -> None:
+    needs(VOCABULARIES[name].places[0].partition("/")[0])
+    count = TextCounter(name)
+    assert count(text) <= count.most(text)
+
+
 # A faster tokenizer
 
 

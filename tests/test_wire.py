@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from legato.errors import WireError
 from legato.messages import Json, Media, Message, Opaque, Reasoning, Text, ToolResult, changed
-from legato.wire import gemini, openai_responses
+from legato.wire import gemini, openai_responses, tools
 from wire_items import CODECS, ITEMS, every_format, recorded
 
 
@@ -247,3 +247,21 @@ def test_a_body_may_hold_a_text_or_one_object_instead_of_a_list() -> None:
     assert gemini.listed({"parts": []}) == [{"parts": []}]
     with pytest.raises(WireError, match="input"):
         openai_responses.listed(5)
+
+
+def test_a_single_tool_is_read_and_renamed_where_a_list_is_usual() -> None:
+    head = {"tools": {"functionDeclarations": [{"name": "look up", "description": "Look something up."}]}}
+    assert tools.names(head) == ["look up"]
+    assert tools.names(tools.rename(head, {"look up": "look_up"})) == ["look_up"]
+    named = {"tools": {"type": "function", "function": {"name": "look"}}}
+    assert tools.has_schema(next(tools.definitions(tools.with_schemas(named))))
+
+
+@pytest.mark.parametrize("places", [(0,), (1,), (2,), (0, 2)])
+def test_an_error_names_the_first_item_that_is_wrong(places: tuple[int, ...]) -> None:
+    calls = [{"id": 1 if at in places else "a", "type": "function", "function": {"name": "f"}} for at in range(3)]
+    items: list[Json] = [{"role": 3} if at in places else {"role": "user", "content": "x"} for at in range(3)]
+    with pytest.raises(WireError, match=re.escape(f"messages[{places[0]}].role")):
+        CODECS["openai-chat"].decode(items)
+    with pytest.raises(WireError, match=re.escape(f"messages[0].tool_calls[{places[0]}].id")):
+        CODECS["openai-chat"].decode([{"role": "assistant", "tool_calls": calls}])

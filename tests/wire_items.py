@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 from functools import cache
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +11,7 @@ from hypothesis import strategies as st
 
 from legato.messages import Json
 from legato.wire import anthropic, bedrock, gemini, openai_chat, openai_responses
+from recorded import jsonl
 
 CODECS: dict[str, Any] = {
     "openai-chat": openai_chat,
@@ -31,7 +29,6 @@ RECORDED = {
     "gemini": "gemini",
     "bedrock": "bedrock-converse",
 }
-REQUESTS = Path(__file__).parents[2] / "shared" / "transcripts" / "provider-requests"
 
 every_format = pytest.mark.parametrize("form", FORMATS)
 every_pair = pytest.mark.parametrize(("old", "new"), PAIRS)
@@ -39,15 +36,8 @@ every_pair = pytest.mark.parametrize(("old", "new"), PAIRS)
 
 @cache
 def bodies(form: str) -> list[Json]:
-    """The recorded requests of a format. Absent: the test skips, or fails in CI."""
-    path = REQUESTS / f"{RECORDED[form]}.jsonl"
-    if not path.exists():
-        reason = f"no recorded requests: {path.name}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with path.open(encoding="utf-8") as lines:
-        return [json.loads(line)["request"] for line in lines]
+    """The recorded requests of a format."""
+    return [line["request"] for line in jsonl(f"provider-requests/{RECORDED[form]}.jsonl")]
 
 
 def listed(form: str, value: Json) -> list[Json]:

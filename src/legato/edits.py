@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import compress, count
 
 import msgspec
 
@@ -40,7 +41,10 @@ class Request(msgspec.Struct, frozen=True, dict=True):
 
     def index(self, at: int) -> int | None:
         """The caller's own index of the message at a position; of a synthetic one, that of its nearest neighbour."""
-        return self._indexes[at] if self._indexes else None
+        if not self.transcript:
+            return None
+        origin = self.transcript[at].origin
+        return origin[0] if origin else self._indexes[at]
 
     @cached_property
     def pairs(self) -> tuple[list[Call], list[tuple[int, int]]]:
@@ -54,7 +58,7 @@ class Request(msgspec.Struct, frozen=True, dict=True):
 
     def having(self, wanted: int) -> list[int]:
         """The positions of the messages that may have any of these traits."""
-        return [at for at, found in enumerate(self.traits) if found & wanted]
+        return list(compress(count(), self.traits.translate(traits.mask(wanted))))
 
     @cached_property
     def _indexes(self) -> list[int | None]:

@@ -48,8 +48,9 @@ def match(transcript: Transcript) -> tuple[list[Call], list[tuple[int, int]]]:
     waiting: dict[str | None, Waiting] = {}
     run, before = 0, ""
     for at, message in enumerate(transcript):
-        if not before == message.role == "assistant":
-            run, before = at, message.role
+        role = message.role
+        if role != "assistant" or before != role:
+            run, before = at, role
         for part, value in enumerate(message.parts):
             if type(value) is ToolCall:
                 call = Call(at, part, value)
@@ -61,7 +62,7 @@ def match(transcript: Transcript) -> tuple[list[Call], list[tuple[int, int]]]:
                 newest[key] = call
             elif type(value) is ToolResult:
                 key = value.call_id or None
-                answered = _next(waiting[key]) if waiting.get(key) else newest.get(key)
+                answered = _next(waiting[key]) if waiting and waiting.get(key) else newest.get(key)
                 if answered is None:
                     orphans.append((at, part))
                 else:

@@ -6,6 +6,8 @@ says that there is nothing: a message without `BLANK` holds no blank text.
 
 from __future__ import annotations
 
+from functools import cache
+
 from legato.messages import Fields, Message, Part, Reasoning, Text, ToolCall, ToolResult
 
 BARE = 1
@@ -27,6 +29,12 @@ ENCODED = 128
 
 NULL = {"content": None}
 """The fields of a message that only calls: these are no `FIELDS`."""
+
+
+@cache
+def mask(wanted: int) -> bytes:
+    """What `bytes.translate` makes 0 of traits among which there is none of these."""
+    return bytes([found & wanted for found in range(256)])
 
 
 def of(message: Message) -> int:

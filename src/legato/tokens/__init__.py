@@ -6,7 +6,7 @@ builds it from files, and is loaded by the first count. `cost.py` adds up messag
 `images.py`.
 """
 
-from legato.tokens.cost import head_tokens, message_tokens, tools_tokens
+from legato.tokens.cost import head_tokens, message_tokens, most_tokens, tools_tokens
 from legato.tokens.encodings import VocabularyError
 from legato.tokens.media import Count
 from legato.tokens.rates import CHAT, RATES, Rates
@@ -23,5 +23,6 @@ __all__ = [
     "counting",
     "head_tokens",
     "message_tokens",
+    "most_tokens",
     "tools_tokens",
 ]

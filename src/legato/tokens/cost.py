@@ -74,6 +74,22 @@ def message_tokens(message: Message, count: Count, rates: Rates = CHAT) -> int:
     return total
 
 
+def most_tokens(message: Message, most: Count, rates: Rates = CHAT) -> int:
+    """No less than what a message costs, where `most` says no less than what a text does; usual ones at a glance."""
+    total = rates.message + len(message.role)
+    plain = not (message.extra or message.name or rates.quoted or rates.signatures) and message.role.isascii()
+    for part in message.parts if plain else ():
+        if type(part) is ToolResult and len(message.parts) == 1 == len(part.parts):
+            part = part.parts[0]
+        if type(part) is Text:
+            total += len(part.text) if part.text.isascii() else most(part.text)
+        elif type(part) is ToolCall and type(part.arguments) is str and part.arguments.isascii():
+            total += rates.call + rates.parallel + 3 * most(part.name or "") + len(part.arguments)
+        else:
+            return message_tokens(message, most, rates)
+    return total if plain else message_tokens(message, most, rates)
+
+
 def head_tokens(head: Fields, count: Count, rates: Rates = CHAT) -> int:
     """The tokens of what is not a message: the fixed cost of a request, system field, tools, response schema."""
     total = rates.request
@@ -94,7 +110,9 @@ def head_tokens(head: Fields, count: Count, rates: Rates = CHAT) -> int:
 
 
 def tools_tokens(tools: Json, count: Count, rates: Rates = CHAT) -> int:
-    """The tokens of a list of tool definitions, in any wire's form."""
+    """The tokens of a list of tool definitions, in any wire's form. Gemini takes a single one for a list."""
+    if isinstance(tools, Mapping) and tools:
+        tools = [tools]
     if not isinstance(tools, list | tuple) or not tools:
         return 0
     if rates.json:

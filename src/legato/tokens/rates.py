@@ -47,6 +47,7 @@ class Rates(msgspec.Struct, frozen=True):
 CHAT = Rates()
 REASONING = Rates(request=2, tools=4, call=11, parallel=3, schema=11)
 RESPONSES = Rates(tools=-3, call=3, parallel=0)
+GEMINI = Rates(request=0, message=0, tools=20, call=10, parallel=0, sealed=0.17, signatures=True, image="gemini-tiles")
 
 RATES: Mapping[str, Rates] = {
     "openai-chat": CHAT,
@@ -58,9 +59,8 @@ RATES: Mapping[str, Rates] = {
     "openai-responses": RESPONSES,
     "openai-responses-reasoning": replace(RESPONSES, request=2, tools=2, call=9, image="openai-tiles-70-140"),
     "anthropic": Rates(request=18, tools=550, call=40, schema=220, image="anthropic-pixels"),
-    "gemini": Rates(
-        request=0, message=0, tools=20, call=10, parallel=0, sealed=0.17, signatures=True, image="gemini-tiles"
-    ),
+    "gemini": GEMINI,
+    "gemini-2": replace(GEMINI, signatures=False),
     "harmony": Rates(request=67, tools=20, call=8, schema=60),
     "llama": Rates(request=31),
     "template-gpt-oss": Rates(request=73, message=4, tools=30, call=18, schema=60, quoted=True),

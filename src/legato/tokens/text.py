@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from threading import Lock
+from unicodedata import normalize
 
 from legato.profiles import Profile
 from legato.tokens import encodings
@@ -41,6 +42,14 @@ class TextCounter:
         tokens = self._new.get(text)
         return self._recall(text) if tokens is None else tokens
 
+    def most(self, text: str) -> int:
+        """No less than the tokens of a text, told without counting: none is less than a byte."""
+        if text.isascii():
+            return len(text)
+        if encodings.known(self.encoding).nfc:
+            text = normalize("NFC", text)
+        return len(text.encode("utf-8", "surrogatepass"))
+
     def __reduce__(self) -> tuple[type[TextCounter], tuple[str, int]]:
         return TextCounter, (self.encoding, self.bound)
 
@@ -69,9 +78,7 @@ class TextCounter:
 
     def _count(self, text: str) -> int:
         count = _engine(self.encoding)
-        if len(text) > RUN:
-            return sum(map(count, _pieces(text)))
-        return count(text)
+        return count(text) if len(text) <= RUN else sum(map(count, _pieces(text)))
 
 
 def counting(profile: Profile) -> tuple[TextCounter, float]:

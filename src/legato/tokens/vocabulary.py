@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
-from unicodedata import is_normalized, normalize
+from unicodedata import normalize
 
 import msgspec
 import tiktoken
@@ -36,16 +36,7 @@ def engine(name: str) -> Callable[[str], int]:
     """
     vocabulary = known(name)
     count = with_toktok(vocabulary) or with_tiktoken(name)
-
-    def tokens(text: str) -> int:
-        if vocabulary.nfc and not is_normalized("NFC", text):
-            text = normalize("NFC", text)
-        try:
-            return count(text)
-        except UnicodeEncodeError:  # a lone surrogate; tiktoken replaces it by itself
-            return count(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-
-    return tokens
+    return (lambda text: count(normalize("NFC", text))) if vocabulary.nfc else count
 
 
 def with_tiktoken(name: str) -> Callable[[str], int]:
@@ -63,7 +54,14 @@ def with_toktok(vocabulary: Vocabulary) -> Callable[[str], int] | None:
         count: Callable[[str], int] = importlib.import_module("toktok")._encoding(vocabulary.toktok).count
     except (ImportError, AttributeError, KeyError):  # not installed, or another release than is known
         return None
-    return count if count(PROBE) == vocabulary.probe else None
+
+    def tokens(text: str) -> int:
+        try:
+            return count(text)
+        except UnicodeEncodeError:  # a lone surrogate; tiktoken replaces it by itself
+            return count(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+    return tokens if tokens(PROBE) == vocabulary.probe else None
 
 
 def encoding(name: str) -> tiktoken.Encoding:
