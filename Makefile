@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input install
 help: ## show these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-run: .venv/installed ## check and govern the recorded sessions in examples/
+run: .venv/installed ## check, govern, repair and replay the sessions in examples/
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/tour
 
 test: .venv/installed-test ## run the tests (a few minutes on two cores)
@@ -53,7 +53,7 @@ clean: ## remove .venv, caches and builds
 
 # What is installed is as new as pyproject.toml, or it is installed again.
 
-.venv/pyvenv.cfg:
+.venv/bin/activate:
 	@for python in $(PYTHONS); do \
 		if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 			echo "making .venv with $$("$$python" --version)"; \
@@ -63,7 +63,7 @@ clean: ## remove .venv, caches and builds
 	echo "legato needs Python 3.11 or later; none of these is one: $(PYTHONS)" >&2; \
 	exit 1
 
-.venv/installed: .venv/pyvenv.cfg pyproject.toml
+.venv/installed: .venv/bin/activate pyproject.toml
 	@echo "installing legato into .venv"
 	@$(PIP) --upgrade 'pip>=25.1'
 	@$(PIP) --editable .
@@ -84,7 +84,7 @@ clean: ## remove .venv, caches and builds
 	@$(PIP) --group oracles
 	@touch $@
 
-.oracles/peers/installed: .venv/pyvenv.cfg pyproject.toml
+.oracles/peers/installed: .venv/bin/activate pyproject.toml
 	@echo "installing the peers"
 	@$(BIN)/python -m venv .oracles/peers
 	@.oracles/peers/bin/python -m pip -qq install --upgrade 'pip>=25.1'

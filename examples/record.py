@@ -85,7 +85,6 @@ class Workspace:
             "PYTHONPATH": str(self.root / "src"),
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
-            "HYPOTHESIS_PROFILE": "ci",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         started = subprocess.Popen(

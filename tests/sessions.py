@@ -296,6 +296,15 @@ def mini_trajectory() -> dict[str, Any]:
     return {"info": {"exit_status": "x"}, "messages": messages, "trajectory_format": "mini-swe-agent-1.1"}
 
 
+def mini_responses() -> dict[str, Any]:
+    items = [record["payload"] for record in codex_records() if record["type"] == "response_item"]
+    first, last = (
+        {"object": "response", "output": said, "usage": USAGE, "extra": {}} for said in (items[1:4], items[6:])
+    )
+    messages = [chat()[0], items[0], first, *({**item, "extra": {}} for item in items[4:6]), last, {"role": "exit"}]
+    return {**mini_trajectory(), "messages": messages}
+
+
 def _samples() -> Sequence[Sample]:
     session = {"version": 1, "sessionId": "c1", "messages": cline_messages(), "system_prompt": "You help."}
     return (
@@ -307,6 +316,16 @@ def _samples() -> Sequence[Sample]:
         Sample("openhands", "openai-chat", jsonl(*openhands_events()), 6, writable=False, result=5, call=3),
         Sample("message-lines", "openai-chat", jsonl(*chat()), 6, result=4, call=2),
         Sample("mini-swe-agent", "openai-chat", document(mini_trajectory()), 6, False, True, 4, 2, "messages"),
+        Sample(
+            "mini-swe-agent-responses",
+            "openai-responses",
+            document(mini_responses()),
+            8,
+            False,
+            False,
+            4,
+            container="messages",
+        ),
         Sample("swe-agent", "openai-chat", document(trajectory()), 6, False, False, 4, 2, "history"),
         Sample("cline", "anthropic", document(session), 4, False, False, 2, 1, "messages"),
         Sample("cline-history", "anthropic", document(cline_messages()), 4, False, True, 2, 1, ""),

@@ -10,7 +10,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -253,10 +252,8 @@ def test_a_proper_pair_of_surrogates_and_a_nul_are_text_like_any_other() -> None
 
 
 def test_one_endless_word_does_not_hang_the_count() -> None:
-    begun = time.monotonic()
-    report = legato.govern([{"role": "user", "content": "a" * 2_000_000}]).report
-    assert report.tokens_out > 10_000
-    assert time.monotonic() - begun < 30
+    """Quadratic work would take days."""
+    assert legato.govern([{"role": "user", "content": "a" * 2_000_000}]).report.tokens_out > 10_000
 
 
 # -- the command line: what it reads -----------------------------------------------------------------------------------
@@ -346,7 +343,7 @@ def test_an_unreadable_file_is_refused_in_one_line(tmp_path: Path, command: str)
     assert_refused(run(command, file), file.name)
 
 
-def test_one_tool_result_of_fifty_megabytes_is_governed_in_reasonable_time(tmp_path: Path) -> None:
+def test_one_tool_result_of_fifty_megabytes_is_governed(tmp_path: Path) -> None:
     lines = "".join(
         f"2026-01-01T00:00:00Z worker[{at}]: request {at * 7919 % 10_007} done in {at % 977} ms\n"
         for at in range(800_000)
@@ -355,8 +352,8 @@ def test_one_tool_result_of_fifty_megabytes_is_governed_in_reasonable_time(tmp_p
     history = [USER, calling([call]), {"role": "tool", "tool_call_id": "a", "content": lines}]
     file, out = write(tmp_path / "big.json", history), tmp_path / "out.json"
     assert file.stat().st_size > 50_000_000
-    assert run("check", file, timeout=60).returncode == 0
-    done = run("govern", file, "-o", out, "--window", "16000", "--max-output", "1000", timeout=120)
+    assert run("check", file).returncode == 0
+    done = run("govern", file, "-o", out, "--window", "16000", "--max-output", "1000")
     assert done.returncode == 0
     sent = json.loads(out.read_bytes())
     assert sent[:2] == history[:2]
@@ -381,13 +378,13 @@ def test_a_reader_that_stops_early_causes_no_traceback(tmp_path: Path) -> None:
         assert process.stdout.read(10)
         process.stdout.close()
         said = process.stderr.read().decode("utf-8")
-        process.wait(timeout=60)
+        process.wait()
     assert "Traceback" not in said
     assert "Exception" not in said
     assert "BrokenPipe" not in said
 
 
-def test_an_interrupt_while_reading_is_one_line_at_most() -> None:
+def test_an_interrupt_while_reading_is_one_line() -> None:
     command = [sys.executable, "-m", "legato", "govern", "-"]
     with subprocess.Popen(
         command,
@@ -397,24 +394,12 @@ def test_an_interrupt_while_reading_is_one_line_at_most() -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         assert process.stdin is not None
-        assert process.stderr is not None
         process.stdin.write(b" " * 4_000_000)  # returns when all but a pipe buffer of it was read
-        process.stdin.flush()
-        interrupt(process)
-        said = process.stderr.read().decode("utf-8")
-    assert process.returncode in (2, 130)
-    assert "Traceback" not in said
-    assert len(said.strip().splitlines()) <= 1
-
-
-def interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Press Ctrl-C, and again if nothing happens: an interrupt just before a blocking read waits for the next one."""
-    for _ in range(20):
         process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=3)
-            return
-    process.kill()
+        # An interrupt just before a blocking read would wait for the end of it: closing is that end.
+        said = process.communicate()[1].decode("utf-8")
+    assert process.returncode == 130
+    assert said == "legato: interrupted\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -18,10 +16,10 @@ from mistral_common.tokens.tokenizers.base import TokenizerVersion
 import legato
 from accidents import History, Wire
 from histories import clean_histories, histories
+from recorded import jsonl
 from walker import PRESETS, faults
 
 NEWEST = ("v7", "v11", "v13", "v15")
-TRANSCRIPTS = Path(__file__).parents[2] / "shared" / "transcripts"
 
 
 def refusal(messages: History, version: str) -> str | None:
@@ -45,15 +43,8 @@ def policy(budget: int | None) -> legato.Policy:
 
 
 def recorded(name: str, most: int) -> list[History]:
-    """The first conversations of a recorded file. Absent: the test skips, or fails in CI."""
-    path = TRANSCRIPTS / f"{name}.jsonl"
-    if not path.exists():
-        reason = f"no recorded conversations: {name}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with path.open(encoding="utf-8") as lines:
-        return [json.loads(line)["messages"] for line in lines][:most]
+    """The first conversations of a recorded file."""
+    return [line["messages"] for line in islice(jsonl(f"{name}.jsonl"), most)]
 
 
 # -- the oracle itself -------------------------------------------------------------------------------------------------

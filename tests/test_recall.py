@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legato import GovernanceError, PolicyError
-from legato.recall import FolderStore, SQLiteStore, Store, StoreError, UnknownHandle, open_store
+from legato.recall import FolderStore, SQLiteStore, Store, StoreError, UnknownHandle, open_store, sqlite
 from legato.recall.folder import ABANDONED, LOOK, PART
 from legato.recall.store import FRESH, RENEW, SLACK
 
@@ -340,6 +340,25 @@ def test_many_may_open_a_new_store_at_once(kind: str, tmp_path: Path) -> None:
     with pool() as executor:
         stores = [executor.submit(open_store, tmp_path / f"{at}-{kind}") for at in [0, 0, 0, 1, 1, 1, 2, 2, 2] * 3]
         assert {run.result().keep("a") for run in stores} == {sha256(b"a").hexdigest()[:16]}
+
+
+def test_a_database_that_another_process_writes_to_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Turning on write-ahead logging fails at once, whatever the time to wait."""
+    with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+
+        class Waiting(sqlite.Connection):
+            def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+                if sql.startswith("BEGIN") and other.in_transaction:
+                    other.execute("COMMIT")
+                return super().execute(sql, *parameters)
+
+        monkeypatch.setattr(sqlite, "Connection", Waiting)
+        store = SQLiteStore(tmp_path / "store.db")
+        assert whole(store, store.keep("a")) == "a"
+        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 @both

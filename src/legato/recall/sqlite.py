@@ -113,9 +113,21 @@ class SQLiteStore(TextStore):
         with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         connection = Connection(self.path)
-        if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-            connection.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(connection)
         for statement in SCHEMA:
             connection.execute(statement)
         self._local.connection = connection
         return connection
+
+
+def _write_ahead(connection: Connection) -> None:
+    """Turn on write-ahead logging, which fails at once while another process writes or does the same: wait for it."""
+    while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as problem:
+            if problem.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+        connection.execute("BEGIN IMMEDIATE")  # which does wait
+        connection.execute("COMMIT")
