@@ -85,13 +85,13 @@ def test_a_fold_is_named_in_header_and_record_and_breaks_the_prefix_it_says() ->
 
 def test_the_header_counts_folds_that_only_clear_results_and_says_where_a_policy_has_none() -> None:
     session: list[Any] = [{"role": "user", "content": "start"}]
-    fields: dict[str, Any] = {"profile": "openai", "window": 6_000, "max_output": 500, "calibrate": False}
+    fields: dict[str, Any] = {"profile": "openai", "window": 20_000, "max_output": 500, "calibrate": False}
     said: dict[str, list[str]] = {"cache-friendly": [], "document": []}
     with proxied(**fields) as running:
-        for turn in range(24):
+        for turn in range(70):
             call = {"id": f"c{turn}", "type": "function", "function": {"name": "read_file", "arguments": "{}"}}
             session.append({"role": "assistant", "content": None, "tool_calls": [call]})
-            session.append({"role": "tool", "tool_call_id": f"c{turn}", "content": "line " * 300})
+            session.append({"role": "tool", "tool_call_id": f"c{turn}", "content": "line " * 400})
             for policy, headers in said.items():
                 reply = running.ask(PATH, {"model": "m", "messages": session}, x_legato_policy=policy)
                 cut = "SIZE" in reply.headers["x-legato-changes"]

@@ -83,6 +83,17 @@ def bridges(request: Request, profile: Profile, cost: Callable[[Message], int]) 
     return each * sum(message.role == "user" for message in request.transcript) if each else 0
 
 
+def _share(room: int, costs: list[int]) -> int:
+    """The most that each of these may cost so that all fit the room."""
+    share, long = room, sorted(costs)
+    while long:
+        share = room // len(long)
+        if long[0] > share:
+            break
+        room -= long.pop(0)
+    return share
+
+
 class Walk:
     """The state of the fold while it walks from request to request: what each unit costs now, and their sum.
 
@@ -121,6 +132,8 @@ class Walk:
         self._unit_at: list[int] = []
         self._stays: list[int] = []
         self._counted = self._system_cost = 0
+        self._lowest = 0
+        """The first unit that the fold which is being made has touched."""
 
     def read(self, messages: Sequence[Message], calls: Iterable[Call]) -> None:
         """Take on more messages, whole units of them, folding at every request among them that is over the budget.
@@ -175,18 +188,17 @@ class Walk:
         """The request whose newest unit stands before `end`: fold if it is over the budget."""
         if self._size(system) <= self.budget or end == 0:
             return
-        before = (self.cleared, self.argued, self.dropped)
-        touched = self._shrink(end, system) if self._stay(end, system) > self.budget else []
+        self._lowest = end
+        if self._stay(end, system) > self.budget:
+            self._shrink(end, system)
         stay = self._stay(end, system)
         goal = stay + self.fold.target * max(0, self.budget - stay)
         limit = self._spared(end, goal - stay)
-        touched += self._clear_repeats(end, limit, system, goal)
+        self._clear_repeats(end, limit, system, goal)
         self._advance(limit, system, goal)
         self._advance(end - 1, system, goal)  # the message that opens the units that are spared may be large
-        after = (self.cleared, self.argued, self.dropped)
-        touched += [old for old, new in zip(before, after, strict=True) if new > old]
-        if touched:
-            self.broke.append(self._report(end, min(touched)))
+        if self._lowest < end:
+            self.broke.append(self._report(end, self._lowest))
 
     def _stay(self, end: int, system: int) -> int:
         """What the least that can be sent costs: what is pinned, the newest unit, the question that it answers."""
@@ -206,40 +218,35 @@ class Walk:
             room -= self.costs[first]
         return first
 
-    def _shrink(self, end: int, system: int) -> list[int]:
-        """Cut the texts of what must stay until it fits. The units cut.
+    def _shrink(self, end: int, system: int) -> None:
+        """Cut the texts of what must stay, which does not fit.
 
-        The newest goes first, which is mostly a result, the task last, each to an equal share of what the system prompt
-        leaves, with one share for all that is not in them. What the user has only just asked is cut no more than it has
-        to be: there is nothing yet that needs the room. What the caller pins stays.
+        The long ones go down to an equal share of what the rest of it leaves, with one share for all the other units.
+        A first question is cut no more than it has to be: there is nothing else yet. What the caller pins stays.
         """
         asked = self._asked(end)
         question = None if asked is None else self._unit_at[asked]
         found = [i for i in dict.fromkeys((end - 1, question, self._task)) if i is not None and i not in self._held]
-        share = (self.budget - system) // (len(found) + 1)
-        touched: list[int] = []
-        for i in found:
-            over = self._stay(end, system) - self.budget
-            if over <= 0:
-                break
-            gone = i == question and i < self.dropped
-            places = [at for at in self._places(self.units[i]) if at == asked or not gone]
-            messages = tuple([self._opener(at) if gone else self.clear.now(at) for at in places])
-            if i < end - 1 or not self.units[i].asks:
-                over = sum(map(self.cost, messages)) - share
-            edits = shrink.plan(Request({}, messages), over, self.measure, self.clear.keep)
+        gone = question if question is not None and question < self.dropped else None
+        places = {i: [asked] if i == gone and asked is not None else self._places(self.units[i]) for i in found}
+        sent = {i: tuple([self._opener(at) if i == gone else self.clear.now(at) for at in places[i]]) for i in found}
+        costs = {i: sum(map(self.cost, messages)) for i, messages in sent.items()}
+        room = self.budget - self._stay(end, system) + sum(costs.values())
+        share = _share(room, [*costs.values(), *([room] if end > 1 else [])])
+        for i, messages in sent.items():
             saved = 0
-            for edit in edits:
-                saved += self.clear.put(places[edit.at], edit.new[0], shrink.LONG, edit.reason, self.cost)
-            if gone:
-                self.opener_cost = sum(self.cost(self._opener(at)) for at in places)
+            for edit in shrink.plan(Request({}, messages), costs[i] - share, self.measure, self.clear.keep):
+                saved += self.clear.put(places[i][edit.at], edit.new[0], shrink.LONG, edit.reason, self.cost)
+            if i == gone:
+                self.opener_cost -= saved
+                self._lowest = min(self._lowest, i)
             else:
                 self._save(i, saved)
-            touched += [i] if saved else []
-        return touched
 
     def _save(self, i: int, saved: int) -> None:
         """Note that a unit costs so much less."""
+        if saved > 0:
+            self._lowest = min(self._lowest, i)
         self.costs[i] -= saved
         self.total -= saved
         self._pinned_cost -= saved if i in self.pinned else 0
@@ -256,15 +263,12 @@ class Walk:
             self._forget(self.dropped)
             self.dropped += 1
 
-    def _clear_repeats(self, end: int, limit: int, system: int, goal: float) -> list[int]:
-        """Clear what a later call of this request read again. The units touched."""
-        touched: list[int] = []
+    def _clear_repeats(self, end: int, limit: int, system: int, goal: float) -> None:
+        """Clear what a later call of this request read again."""
         while self.repeats and self.repeats[0].again < end and self._size(system) > goal:
             repeat = self.repeats.popleft()
             if repeat.unit < limit and repeat.unit >= self.cleared and repeat.unit not in self.pinned:
                 self._save(repeat.unit, self.clear.result(repeat.at, repeat.part, self.cost))
-                touched.append(repeat.unit)
-        return touched
 
     def _change(self, i: int, step: Callable[[int, Callable[[Message], int]], int]) -> None:
         """Take a step of clearing in every message of a unit that is not pinned."""
