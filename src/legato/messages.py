@@ -165,6 +165,11 @@ def changed(value: Value, **fields: Any) -> Value:
     return msgspec.structs.replace(value, raw=None, **fields)
 
 
+def without(fields: Fields, *keys: str) -> Fields:
+    """The fields but these."""
+    return {key: value for key, value in fields.items() if key not in keys}
+
+
 def text_of(parts: tuple[Part, ...]) -> str | None:
     """The parts as one text, or None if any of them is something else."""
     texts = [part.text for part in parts if type(part) is Text]

@@ -10,7 +10,7 @@ import msgspec
 
 from legato import traits, wire
 from legato.edits import Edit, Request
-from legato.messages import Fields, Message, Part, Reasoning, Text, ToolCall, ToolResult, changed
+from legato.messages import Message, Part, Reasoning, Text, ToolCall, ToolResult, changed, without
 from legato.profiles import Profile
 from legato.rules.violation import Fix, Rule, Safety, Severity, Violation
 from legato.rules.wellformed import well_formed
@@ -102,7 +102,7 @@ def _null(message: Message, profile: Profile) -> Finding | None:
             return None
         new = changed(message, parts=parts)
     elif not message.parts:
-        new = changed(message, parts=(Text("", flat=True),), extra=_without(message.extra, "content"))
+        new = changed(message, parts=(Text("", flat=True),), extra=without(message.extra, "content"))
     else:
         return None
     reason = "the content is null or an empty list"
@@ -112,17 +112,13 @@ def _null(message: Message, profile: Profile) -> Finding | None:
 def _filled(result: ToolResult) -> ToolResult:
     if result.parts or "type" in result.extra:  # of a kind of its own, which may have no text
         return result
-    return changed(result, parts=(Text("", flat=True),), extra=_without(result.extra, "content"))
-
-
-def _without(extra: Fields, key: str) -> Fields:
-    return {name: value for name, value in extra.items() if name != key}
+    return changed(result, parts=(Text("", flat=True),), extra=without(result.extra, "content"))
 
 
 def _no_calls(message: Message, profile: Profile) -> Finding | None:
     if "tool_calls" not in message.extra or message.extra["tool_calls"]:
         return None
-    new = changed(message, extra=_without(message.extra, "tool_calls"))
+    new = changed(message, extra=without(message.extra, "tool_calls"))
     return (
         NO_CALLS,
         "tool_calls is null or an empty list",
@@ -220,7 +216,7 @@ def _silent(message: Message, profile: Profile) -> Finding | None:
         if fact == "null_with_calls" and not null:
             return None
         rest = tuple([part for part in message.parts if part not in said])
-        new = changed(message, parts=(Text(text, flat=True), *rest), extra=_without(message.extra, "content"))
+        new = changed(message, parts=(Text(text, flat=True), *rest), extra=without(message.extra, "content"))
         reason = "the content beside calls is null or empty"
         return SILENT, reason, "make it a text", (new,), profile.severity(fact), "safe"
     return None
@@ -231,7 +227,7 @@ def _fields(message: Message, profile: Profile) -> Finding | None:
     unknown = [key for key in message.extra if key not in allowed and key not in OWN_FIELDS and key[:1] != "_"]
     if not unknown:
         return None
-    rest = {key: value for key, value in message.extra.items() if key not in unknown}
+    rest = without(message.extra, *unknown)
     reason = f"the provider refuses the field {', '.join(unknown)}"
     new = changed(message, extra=rest)
     return FIELD, reason, "leave it out", (new,), profile.severity("message_keys"), "lossy"

@@ -8,7 +8,7 @@ import msgspec
 
 from legato import traits
 from legato.edits import HEAD, Edit, Request
-from legato.messages import Fields, Message, Part, Text, ToolCall, ToolResult, changed
+from legato.messages import Fields, Message, Part, Text, ToolCall, ToolResult, changed, without
 from legato.profiles import Profile
 from legato.rules.violation import Fix, Rule, Safety, Violation
 from legato.wire import system, tools
@@ -27,11 +27,11 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
     """The faults of the head. Its fixes replace the head, so one goes at a time."""
     head = request.head
     if not profile.empty_tools and head.get("tools") == []:
-        rest = {key: value for key, value in head.items() if key not in ("tools", "tool_choice")}
+        rest = without(head, "tools", "tool_choice")
         yield _violation(profile, NO_TOOLS, "empty_tools", "tools is an empty list", "drop the field", rest)
     config = head.get("toolConfig")
     if not profile.empty_tools and isinstance(config, dict) and config.get("tools") == []:
-        rest = {key: value for key, value in head.items() if key != "toolConfig"}
+        rest = without(head, "toolConfig")
         yield _violation(profile, NO_TOOLS, "empty_tools", "toolConfig has no tools", "drop the field", rest)
     if profile.tools_required and is_whole(head) and not head.get("tools") and not tools.names(head):
         yield from _undefined(request, profile)
@@ -111,14 +111,10 @@ def _unmarked(message: Message, places: list[tuple[int, int]]) -> Message:
         if j >= 0 and isinstance(part, ToolResult):
             inner = part.parts[j]
             assert isinstance(inner, Text)
-            plain = changed(inner, extra=_without(inner.extra))
+            plain = changed(inner, extra=without(inner.extra, MARKER))
             parts[i] = changed(part, parts=(*part.parts[:j], plain, *part.parts[j + 1 :]))
         elif isinstance(part, Text | ToolCall | ToolResult):
-            parts[i] = changed(part, extra=_without(part.extra))
+            parts[i] = changed(part, extra=without(part.extra, MARKER))
         else:
-            parts[i] = msgspec.structs.replace(part, raw=_without(part.raw))
+            parts[i] = msgspec.structs.replace(part, raw=without(part.raw, MARKER))
     return changed(message, parts=tuple(parts))
-
-
-def _without(fields: Fields) -> Fields:
-    return {key: value for key, value in fields.items() if key != MARKER}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from legato import traits
 from legato.edits import Request
-from legato.messages import Message, Reasoning, ToolCall, changed
+from legato.messages import Message, Reasoning, ToolCall, changed, without
 from legato.profiles import Profile
 from legato.rules.violation import Rule, Violation, violation
 
@@ -76,7 +76,7 @@ def _call(request: Request, at: int, profile: Profile, call: ToolCall, thoughts:
         rule, reason = ITEM_ID, f"{item_id!r} is not the id of a call item"
     else:
         return
-    bare = changed(call, extra={key: value for key, value in call.extra.items() if key != "id"})
+    bare = changed(call, extra=without(call.extra, "id"))
     new = changed(message, parts=tuple([bare if part is call else part for part in message.parts]))
     title = "leave the item id out, keep the call id"
     yield violation(request, at, profile, rule, FACT, reason, title, {at: (new,)})

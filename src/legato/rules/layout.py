@@ -9,7 +9,19 @@ from collections.abc import Iterator
 
 from legato import traits
 from legato.edits import Request
-from legato.messages import SHOWN, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, Transcript, changed
+from legato.messages import (
+    SHOWN,
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    Transcript,
+    changed,
+    without,
+)
 from legato.pairing import Call, turns
 from legato.profiles import Profile
 from legato.rules.violation import Rule, Violation, violation
@@ -145,7 +157,7 @@ def _flags(request: Request, profile: Profile) -> Iterator[Violation]:
 def _unflagged(part: Part) -> Part:
     if not isinstance(part, ToolResult):
         return part
-    return changed(part, error=False, extra={key: value for key, value in part.extra.items() if key != STATUS})
+    return changed(part, error=False, extra=without(part.extra, STATUS))
 
 
 def _empty_errors(request: Request, profile: Profile) -> Iterator[Violation]:
@@ -166,7 +178,7 @@ def _is_empty_error(part: Part) -> bool:
 
 def _with_text(part: Part) -> Part:
     assert isinstance(part, ToolResult)
-    rest = {key: value for key, value in part.extra.items() if key != "content"}
+    rest = without(part.extra, "content")
     return changed(part, parts=(Text(FAILED, flat=True),), extra=rest)
 
 

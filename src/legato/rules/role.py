@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 
 from legato.edits import HEAD, Edit, Request
-from legato.messages import Message, Reasoning, Text, ToolCall, ToolResult, changed, user
+from legato.messages import Message, Reasoning, Text, ToolCall, ToolResult, changed, user, without
 from legato.profiles import Profile
 from legato.rules.merge import JOINT, merge
 from legato.rules.violation import Fix, Rule, Violation, violation
@@ -73,7 +73,7 @@ def _unknown(request: Request, profile: Profile) -> Iterator[Violation]:
 def _early(request: Request, profile: Profile, flag: str) -> Iterator[Violation]:
     for at, message in enumerate(request.transcript[:-1]):
         if message.extra.get(flag):
-            rest = {key: value for key, value in message.extra.items() if key != flag}
+            rest = without(message.extra, flag)
             edits = {at: (changed(message, extra=rest),)}
             reason = f"{flag} is set on a message that is not the last"
             yield violation(request, at, profile, EARLY, "prefix_flag", reason, "drop the flag", edits)
@@ -107,7 +107,7 @@ def _systems(request: Request, profile: Profile) -> Iterator[Violation]:
 def _folded(request: Request, profile: Profile) -> Violation:
     """A system field becomes a reminder before everything else."""
     reason = "the model takes no system text"
-    head = {key: value for key, value in request.head.items() if key not in system.FIELDS}
+    head = without(request.head, *system.FIELDS)
     late = user(REMINDER.format(JOINT.join(system.texts(request.head))))
     edits = (
         Edit(HEAD, (), SYSTEM.code, f"{reason}: it is said in a user message", head),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from legato import traits
 from legato.edits import HEAD, Edit, Request
-from legato.messages import Message, Part, Reasoning, Text, ToolCall, Transcript, changed
+from legato.messages import Message, Part, Reasoning, Text, ToolCall, Transcript, changed, without
 from legato.profiles import Profile
 from legato.rules.violation import Fix, Rule, Safety, Violation, of_message
 
@@ -73,7 +73,7 @@ def _refused(message: Message, profile: Profile) -> Finding | None:
             lost = lost or bool(part.text.strip())
     if not stray and parts == list(message.parts):
         return None
-    extra = {key: value for key, value in message.extra.items() if key not in stray}
+    extra = without(message.extra, *stray)
     names = ", ".join(dict.fromkeys([*stray, *(part.field for part in message.parts if isinstance(part, Reasoning))]))
     title = f"send it as {allowed[0]}" if allowed else "leave it out"
     new = changed(message, parts=tuple(parts), extra=extra)
@@ -110,7 +110,7 @@ def _missing(request: Request, profile: Profile) -> Iterator[Violation]:
         wanted = message.role == "assistant" and (message.calls or profile.reasoning_required == "all")
         if wanted and not any(isinstance(part, Reasoning) and part.field == name for part in message.parts):
             filler = Reasoning(profile.reasoning_filler, name)
-            extra = {key: value for key, value in message.extra.items() if key != name}
+            extra = without(message.extra, name)
             new = changed(message, parts=(filler, *message.parts), extra=extra)
             reason = f"{name} is missing"
             title = "put a stand-in, since what the model thought is lost"
@@ -174,7 +174,7 @@ def _lost(request: Request, profile: Profile) -> Iterator[Violation]:
     at = next((at for at in range(len(request.transcript) - 1, newest - 1, -1) if request.transcript[at].calls), None)
     if at is None or isinstance(request.transcript[at].parts[0], Reasoning):
         return
-    head = {key: value for key, value in request.head.items() if key != "thinking"}
+    head = without(request.head, "thinking")
     reason = "thinking is on, but the newest turn that calls does not start with it: thinking is off for this request"
     fix = Fix("switch thinking off for this request", "lossy", (Edit(HEAD, (), LOST.code, reason, head),))
     where = request.index(at)
