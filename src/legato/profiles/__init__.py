@@ -150,6 +150,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     """A tool definition must have a parameter schema."""
     cache_markers_max: int = 0
     """The most `cache_control` markers in a request; 0: any number."""
+    marked_reasoning: bool = True
+    """Reasoning may bear a cache marker."""
 
     # reasoning
     reasoning_fields: tuple[str, ...] | None = None

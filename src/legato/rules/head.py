@@ -8,9 +8,9 @@ import msgspec
 
 from legato import traits
 from legato.edits import HEAD, Edit, Request
-from legato.messages import Fields, Message, Part, Text, ToolCall, ToolResult, changed, without
+from legato.messages import Fields, Message, Part, Reasoning, Text, ToolCall, ToolResult, changed, without
 from legato.profiles import Profile
-from legato.rules.violation import Fix, Rule, Safety, Violation
+from legato.rules.violation import Fix, Rule, Safety, Violation, violation
 from legato.wire import system, tools
 
 NO_TOOLS = Rule("BODY020", "empty-tools", "`tools` is an empty list.")
@@ -18,7 +18,8 @@ UNDEFINED = Rule("BODY021", "tools-missing", "The history calls tools, and the r
 TOO_MANY = Rule("BODY022", "too-many-tools", "The request defines more tools than the provider takes.")
 NO_SCHEMA = Rule("BODY023", "tool-without-schema", "A tool definition has no parameter schema.")
 MARKERS = Rule("BODY024", "too-many-cache-markers", "The request has more cache markers than the provider takes.")
-TABLE = (NO_TOOLS, UNDEFINED, TOO_MANY, NO_SCHEMA, MARKERS)
+UNMARKABLE = Rule("BODY025", "marked-reasoning", "A cache marker stands on reasoning, which the provider refuses.")
+TABLE = (NO_TOOLS, UNDEFINED, TOO_MANY, NO_SCHEMA, MARKERS, UNMARKABLE)
 
 MARKER = "cache_control"
 
@@ -45,6 +46,8 @@ def find(request: Request, profile: Profile) -> Iterator[Violation]:
             reason = f"no parameter schema: {', '.join(bare)}"
             new = tools.with_schemas(head)
             yield _violation(profile, NO_SCHEMA, "tool_schemas", reason, "add an empty object schema", new)
+    if not profile.marked_reasoning:
+        yield from _thoughts(request, profile)
     if profile.cache_markers_max:
         yield from _markers(request, profile)
 
@@ -69,6 +72,27 @@ def _undefined(request: Request, profile: Profile) -> Iterator[Violation]:
         reason = f"the history calls {', '.join(names)}, and no tool is defined"
         new = tools.supply(request.head, list(names), profile.format)
         yield _violation(profile, UNDEFINED, "tools_required", reason, "define them by name, not to be called", new)
+
+
+def _thoughts(request: Request, profile: Profile) -> Iterator[Violation]:
+    """A marker on reasoning goes to the nearest part before it that can bear one, else to the next after it."""
+    for at in request.having(traits.THINKS):
+        message = request.transcript[at]
+        parts: list[Part] = list(message.parts)
+        for i, part in enumerate(parts):
+            if not isinstance(part, Reasoning) or MARKER not in part.extra:
+                continue
+            parts[i] = changed(part, extra=without(part.extra, MARKER))
+            for j in (*range(i - 1, -1, -1), *range(i + 1, len(parts))):
+                bearer = parts[j]
+                if isinstance(bearer, ToolCall | ToolResult) or (isinstance(bearer, Text) and bearer.text.strip()):
+                    parts[j] = changed(bearer, extra={MARKER: part.extra[MARKER], **bearer.extra})
+                    break
+        if parts != list(message.parts):
+            reason = "a cache marker stands on reasoning"
+            edits = {at: (changed(message, parts=tuple(parts)),)}
+            title = "put it on the nearest part that can bear one"
+            yield violation(request, at, profile, UNMARKABLE, "marked_reasoning", reason, title, edits)
 
 
 def _markers(request: Request, profile: Profile) -> Iterator[Violation]:
