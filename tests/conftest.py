@@ -15,7 +15,7 @@ LUCK = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too
 """What hangs on the machine or on which examples come first."""
 
 settings.register_profile(
-    "default", max_examples=150, deadline=None, derandomize=True, print_blob=True, suppress_health_check=LUCK
+    "default", max_examples=120, deadline=None, derandomize=True, print_blob=True, suppress_health_check=LUCK
 )
 settings.register_profile("long", settings.get_profile("default"), max_examples=5_000, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "default")

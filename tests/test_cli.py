@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
 import subprocess
 import sys
 import threading
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+
+from legato.cli import main
 
 Run: TypeAlias = "subprocess.CompletedProcess[str]"
 
@@ -56,6 +60,22 @@ def run(*arguments: str | Path, stdin: str | bytes | None = None) -> Run:
     assert "\x1b" not in out + err, "colour where there is no terminal"
     assert "Traceback" not in err, err
     return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+
+def called(*arguments: str | Path, stdin: str | bytes | None = None) -> Run:
+    """The same within this process, in a fifth of the time: for what is not about processes."""
+    given = stdin.encode() if isinstance(stdin, str) else stdin or b""
+    before, written = sys.stdin, (io.BytesIO(), io.BytesIO())
+    out, err = (io.TextIOWrapper(stream, encoding="utf-8", write_through=True) for stream in written)
+    sys.stdin = io.TextIOWrapper(io.BytesIO(given), encoding="utf-8")
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main([*map(str, arguments)])
+    finally:
+        sys.stdin = before
+    said = [stream.getvalue().decode("utf-8") for stream in written]
+    assert "\x1b" not in "".join(said), "colour where there is no terminal"
+    return subprocess.CompletedProcess(["legato", *map(str, arguments)], code, *said)
 
 
 def write(path: Path, *values: Any) -> Path:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from test_cli import BROKEN, LEGAL, ORPHAN, TWO_USERS, run, write
+from test_cli import BROKEN, LEGAL, ORPHAN, TWO_USERS, write
+from test_cli import called as run
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 UNANSWERED = [*LEGAL, {"role": "assistant", "content": None, "tool_calls": [CALL]}, ORPHAN]

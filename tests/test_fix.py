@@ -15,7 +15,9 @@ import pytest
 from legato.rules.pair import BACKFILL
 from legato.transcripts import rewrite
 from sessions import SAMPLES, Sample, claude_records, document, gemini_records, jsonl, nanobot_records, pi_records
-from test_cli import run, write
+from test_cli import called as run
+from test_cli import run as in_a_process
+from test_cli import write
 from test_session_files import HARMLESS, LINES, NOTHING_LOST
 
 WRITABLE = [name for name, sample in SAMPLES.items() if sample.writable]
@@ -399,7 +401,7 @@ def test_a_file_that_another_program_has_locked_is_left_alone(tmp_path: Path, lo
     file = saved(tmp_path, SAMPLES["nanobot"].data + b"torn")
     with file.open("r+b") as stream:
         lock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        done = run("fix", file, "--write")
+        done = in_a_process("fix", file, "--write")
     assert (done.returncode, done.stdout) == (2, "")
     assert "locked" in done.stderr
     assert file.read_bytes().endswith(b"torn")

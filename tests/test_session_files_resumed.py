@@ -16,7 +16,7 @@ from legato.transcripts.readers import recordings
 from legato.transcripts.recording import Recording
 from resuming import RESUME, Refused
 from sessions import SAMPLES, TIMES, claude_records, codex_records, gemini_records, inspect_sample, jsonl, pi_records
-from test_cli import run
+from test_cli import called as run
 from test_fix import chain, fixed, saved, without
 from test_session_files import NOTHING_LOST
 
