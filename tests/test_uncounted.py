@@ -15,21 +15,10 @@ from histories import histories, long_history
 from legato import GovernanceError, Policy, Session, govern
 from legato.tokens import RATES, TextCounter, message_tokens, most_tokens
 from legato.wire import openai_chat
+from test_counting import Watched
 
 COUNT = TextCounter()
 POLICIES: dict[str, Callable[..., Policy]] = {"document": Policy, "cache-friendly": Policy.cache_friendly}
-
-
-class Watched(TextCounter):
-    """Keeps a list of the texts that it had to count."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counted: list[str] = []
-
-    def _count(self, text: str) -> int:
-        self.counted.append(text)
-        return super()._count(text)
 
 
 def outcome(history: Any, policy: Policy, profile: str) -> Any:
