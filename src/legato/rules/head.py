@@ -11,8 +11,7 @@ from legato.edits import HEAD, Edit, Request
 from legato.messages import Fields, Message, Part, Reasoning, Text, ToolCall, ToolResult, changed, without
 from legato.profiles import Profile
 from legato.rules.violation import Fix, Rule, Safety, Violation, violation
-from legato.wire import system, tools
-from legato.wire.moving import CACHING as MARKER
+from legato.wire import moving, system, tools
 
 NO_TOOLS = Rule("BODY020", "empty-tools", "`tools` is an empty list.")
 UNDEFINED = Rule("BODY021", "tools-missing", "The history calls tools, and the request defines none.")
@@ -21,6 +20,8 @@ NO_SCHEMA = Rule("BODY023", "tool-without-schema", "A tool definition has no par
 MARKERS = Rule("BODY024", "too-many-cache-markers", "The request has more cache markers than the provider takes.")
 UNMARKABLE = Rule("BODY025", "marked-reasoning", "A cache marker stands on reasoning, which the provider refuses.")
 TABLE = (NO_TOOLS, UNDEFINED, TOO_MANY, NO_SCHEMA, MARKERS, UNMARKABLE)
+
+MARKER = moving.CACHING
 
 
 def find(request: Request, profile: Profile) -> Iterator[Violation]:
